@@ -44,10 +44,8 @@ def dry_run(
         learner.settings, learner.model = fresh.settings, fresh.model
         at = recover(log, factories.snapshots(config), learner, identity)
         if changes := refuse_changes(at, identity) if at.n >= 0 else ():
-            print(
-                f"a run would change the configuration: {printable(describe_changes(changes))}",
-                file=sys.stderr,
-            )
+            text = f"a run would change the configuration: {printable(describe_changes(changes))}"
+            print(text, file=sys.stderr)
         missing = missing_records(log, at, identity) if at.n >= 0 else []
         if missing and not accepts_loss:
             raise JournalError(f"{'; '.join(missing)}; continue without them: streamnb run --accept-loss")
@@ -62,8 +60,7 @@ def dry_run(
     print(
         f"dry run: {pluralize(taken, 'record')} {since}, {pluralize(tally.predicted.total(), 'prediction')}, "
         f"{tally.learned.total():,} learned in memory, "
-        f"{pluralize(tally.dead_letters.total(), 'dead letter')}; "
-        "nothing was written",
+        f"{pluralize(tally.dead_letters.total(), 'dead letter')}; nothing was written",
         file=sys.stderr,
     )
     return 0

@@ -215,8 +215,7 @@ def _add_event_of_log(explain: argparse.ArgumentParser) -> None:
     text = "search the newest N predictions for --id (default: %(default)s)"
     explain.add_argument("--look-back", type=_positive_int, default=1_000_000, metavar="N", help=text)
     which = explain.add_mutually_exclusive_group()
-    text = "also show the explanation by this snapshot"
-    which.add_argument("--at", metavar="N|FILE", help=text)
+    which.add_argument("--at", metavar="N|FILE", help="also show the explanation by this snapshot")
     text = "derive the published prediction of the event again, and show the evidence of then"
     which.add_argument("--as-served", action="store_true", help=text)
 
@@ -291,8 +290,7 @@ def _add_operations(command: _Command) -> None:
     action("list", "show which snapshots there are")
     diff = action("diff", "show what was learned between two journal records")
     diff.add_argument("before", type=_whole, metavar="N", help="journal record")
-    text = "journal record (default: the last)"
-    diff.add_argument("after", type=_whole, metavar="M", help=text, nargs="?")
+    diff.add_argument("after", type=_whole, metavar="M", help="journal record (default: the last)", nargs="?")
     _add_top(diff, "attributes to show")
     text = "return to the state of an earlier journal record; no learner may be running"
     rollback = action("rollback", text)
@@ -322,8 +320,7 @@ def _add_model(action: _Command) -> None:
     when = merge.add_mutually_exclusive_group()
     text = "repeat at this interval until stopped (default: once)"
     when.add_argument("--every", type=_positive, metavar="SECONDS", help=text)
-    text = "write the sum as text instead; - is standard output"
-    when.add_argument("--out", metavar="FILE", help=text)
+    when.add_argument("--out", metavar="FILE", help="write the sum as text instead; - is standard output")
     export = action("export", "write what a learner has committed as text: one fact a line, sorted")
     export.add_argument("--out", metavar="FILE", help="(default: standard output)")
     diff = action("diff", "show the differences of two models")

@@ -47,8 +47,8 @@ def check_topics(
         there = found.topics.get(topic.name)
         if there is None:
             hidden = topic.name in found.hidden
-            told = "not there, or hidden from this user: see permissions" if hidden else "not there"
-            yield Diagnosis(check, Severity.PROBLEM, told, "" if hidden else "streamnb topics create")
+            missing = "not there, or hidden from this user: see permissions" if hidden else "not there"
+            yield Diagnosis(check, Severity.PROBLEM, missing, "" if hidden else "streamnb topics create")
             continue
         harm = [*_shape_harm(topic, there, brokers), *_settings_harm(topic, there)]
         harm += _size_harm(topic, there, largest)

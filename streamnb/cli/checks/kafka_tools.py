@@ -30,9 +30,8 @@ class KafkaTools:
     @classmethod
     def from_config(cls, config: Config) -> KafkaTools:
         """Return the tools for the cluster of a configuration."""
-        return cls(
-            ToolCommand.from_settings({**config.kafka.client, "bootstrap_servers": config.log.bootstrap})
-        )
+        settings = {**config.kafka.client, "bootstrap_servers": config.log.bootstrap}
+        return cls(ToolCommand.from_settings(settings))
 
     def grants(self, acls: Iterable[Acl], principal: str | None) -> Iterator[str]:
         """Yield one line for each resource; without a principal, a placeholder stands in its place."""

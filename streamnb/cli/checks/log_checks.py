@@ -86,7 +86,7 @@ def check_recovery(
             yield Diagnosis(check, Severity.PROBLEM, found, "begin a new log, or restore a newer snapshot")
         elif part.position > part.end:
             found = (
-                f"needs {part.partition} from offset {part.position}; it ends at {part.end}: another topic?"
+                f"needs {part.partition} from offset {part.position}; it ends at {part.end}: is it another?"
             )
             yield Diagnosis(check, Severity.PROBLEM, found, "begin a new log, or bring the topic back")
     lost = any(not part.earliest <= part.position <= part.end for part in kept)
@@ -109,9 +109,6 @@ def _left(check: str, soonest: tuple[float, JournalExtent] | None) -> Diagnosis:
         return Diagnosis(check, Severity.OK, found)
     do = "start the learner before then; raise the topic's retention.ms, or lower snapshots.every"
     return Diagnosis(check, Severity.WARNING, found, do)
-
-
-# -- where the values come from -----------------------------------------------------------------------------
 
 
 def kept_of(log: Log, positions: Mapping[Partition, int]) -> list[JournalExtent]:

@@ -32,9 +32,8 @@ def check_disk_space(what: str, space: DiskSpace, needed: int) -> Diagnosis:
     check = f"disk of {what}"
     found = f"{space.free / _MIB:,.0f} MiB free at {space.folder}; {needed / _MIB:,.0f} MiB are written next"
     if not space.is_writable:
-        return Diagnosis(
-            check, Severity.PROBLEM, f"{space.folder} cannot be written to", "let this user write there"
-        )
+        found = f"{space.folder} cannot be written to"
+        return Diagnosis(check, Severity.PROBLEM, found, "let this user write there")
     if space.free < needed:
         return Diagnosis(check, Severity.PROBLEM, found, "make room, or set another place")
     if space.free < max(4 * needed, _AT_LEAST):
@@ -54,9 +53,6 @@ def check_sqlite(*, has_bug: bool) -> Diagnosis:
         "only the learner checkpoints, which makes that most unlikely",
         "use a Python with SQLite 3.51.3 or later (or 3.50.7, 3.44.6)",
     )
-
-
-# -- where the values come from -----------------------------------------------------------------------------
 
 
 def disk_space(path: Path) -> DiskSpace:

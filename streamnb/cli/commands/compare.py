@@ -66,10 +66,8 @@ def run(options: argparse.Namespace) -> int:
         return 1
     alone = sum(one.place.size - common.size for one in costs)
     present_costs, other_costs = (one.at(at) for one, at in zip(costs, places, strict=True))
-    answer = _answer(present_costs, other_costs) | {
-        "scored_by_one_alone": alone,
-        "left_out": sides[0].left_out,
-    }
+    answer = _answer(present_costs, other_costs)
+    answer |= {"scored_by_one_alone": alone, "left_out": sides[0].left_out}
     answer["rebuild"] = _rebuild(options) if log is not None and answer["verdict"] == "better" else None
     print(json.dumps(answer)) if options.json else _show(options, answer)
     return 0
@@ -165,13 +163,10 @@ def _show(options: argparse.Namespace, answer: dict[str, Any]) -> None:
     print(table(rows, (pluralize(answer["events"], "event"), "accuracy", "log loss")))
     header = ("log loss differs by", "between", "", "accuracy differs by", "between", "")
     for title, part in (("over time", answer["over_time"]), ("by class", answer["by_class"][:MOST_CLASSES])):
-        rows = [
-            (
-                row.get("label", pluralize(row["events"], "event")),
-                *(value for name in _BOUNDS for value in row[name].values()),
-            )
-            for row in part
-        ]
+        rows = []
+        for row in part:
+            values = (value for name in _BOUNDS for value in row[name].values())
+            rows.append((row.get("label", pluralize(row["events"], "event")), *values))
         print("\n" + table(rows, (title, *header)))
     alone = {"scored by only one of the two": answer["scored_by_one_alone"]}
     print("\n" + left_out(answer["left_out"] | alone), end="")

@@ -42,13 +42,13 @@ def run(options: argparse.Namespace) -> int:
     elif options.action == "show":
         print(text)
     else:
-        told = [
+        lines = [
             f"monitor {printable(monitor)}, {direction}: {first:,} observations after a change at the "
             f"beginning, and {later:,} after one behind a million"
             for monitor, delays in (_delays(learner) if options.action == "lint" else {}).items()
             for direction, (first, later) in delays.items()
         ]
-        print("\n".join([*told, *idle, *small, f"valid (hash {digest[:16]})"]))
+        print("\n".join([*lines, *idle, *small, f"valid (hash {digest[:16]})"]))
     return 1 if idle or small else 0
 
 

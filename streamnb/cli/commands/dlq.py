@@ -96,8 +96,8 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
     last = list(chain.from_iterable(ends.values()))
     if options.json:
         reasons = {reason: {"letters": n, "bytes": sizes[reason]} for reason, n in counts.most_common()}
-        told = {"reasons": reasons, "not_replayed": waiting, "last": [letter.summary() for letter in last]}
-        print(json.dumps(told))
+        answer = {"reasons": reasons, "not_replayed": waiting, "last": [letter.summary() for letter in last]}
+        print(json.dumps(answer))
         return 0
     if not counts:
         print(f"no dead letters in {config.topics.dead_letters} of {config.log.url}")
@@ -110,8 +110,8 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
         "`streamnb dlq replay --dry-run` shows which of these can be sent now; the last of each partition:"
     )
     columns = ("place", "reason", "path", "from", "value")
-    shown = ({**told, "value": told["value"][:_SHOWN]} for told in (letter.summary() for letter in last))
-    print(table([[told[name] for name in columns] for told in shown], columns))
+    shown = ({**row, "value": row["value"][:_SHOWN]} for row in (letter.summary() for letter in last))
+    print(table([[row[name] for name in columns] for row in shown], columns))
     return 0
 
 
@@ -126,19 +126,19 @@ def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
     if found is None:
         raise LogError(f"there is no dead letter {options.place} in {topic} of {config.log.url}")
     letter = _StoredDeadLetter.from_record(found)
-    told, fate = letter.summary(), _DeadLetterReplay(config, log).judged(letter)
+    summary, fate = letter.summary(), _DeadLetterReplay(config, log).judged(letter)
     now = fate.message
     if options.json:
-        print(json.dumps(told | {"now": now or "it can be read"}))
+        print(json.dumps(summary | {"now": now or "it can be read"}))
         return 0
-    for name, value in told.items():
+    for name, value in summary.items():
         if name not in {"headers", "value"}:
             print(f"{name:<7} {'(no key)' if value is None else printable(str(value))}")
     for name, value in letter.headers.items():
         if name not in {"reason", "path", "topic", "partition", "offset"}:
             print(f"        {printable(name)}: {printable(value)}")
     print(f"now     {printable(now or 'it can be read: streamnb dlq replay sends it again')}\n")
-    print(printable(told["value"]))
+    print(printable(summary["value"]))
     return 0
 
 
@@ -176,9 +176,8 @@ class _DeadLetterReplay:
         if letter.reason in DONE:
             return _ReplayOutcome(None, DONE[letter.reason])
         if topic not in self._topics:
-            return _ReplayOutcome(
-                None, "this configuration reads no topic of its name", f": {topic}", may_change=True
-            )
+            why = "this configuration reads no topic of its name"
+            return _ReplayOutcome(None, why, f": {topic}", may_change=True)
         found = self._record(letter, topic)
         if found is None:
             return _ReplayOutcome(
@@ -199,7 +198,7 @@ class _DeadLetterReplay:
         """Return the original record, from its own topic if the dead letter is truncated."""
         key, value, headers = letter.record.key, letter.record.value, letter.record.headers
         original = [
-            (name.removeprefix(_ORIGINAL), told) for name, told in headers if name.startswith(_ORIGINAL)
+            (name.removeprefix(_ORIGINAL), content) for name, content in headers if name.startswith(_ORIGINAL)
         ]
         if not letter.headers.keys().isdisjoint({"truncated", "key-dropped", "headers-dropped"}):
             try:
@@ -209,7 +208,7 @@ class _DeadLetterReplay:
             if found is None:
                 return None
             key, value, original = found.key, found.value, list(found.headers)
-        kept = tuple((name, told) for name, told in original if name != _WHENCE)
+        kept = tuple((name, content) for name, content in original if name != _WHENCE)
         return NewRecord(topic, key, value, kept)
 
 
@@ -228,8 +227,8 @@ def _replay(options: argparse.Namespace, config: Config, log: Log) -> int:
         "topic": topic,
         "log": config.log.url,
     }
-    told = found.message(f"of {topic} {'would be sent' if options.dry_run else 'sent'}")
-    print(json.dumps(answer) if options.json else printable(told))
+    text = found.message(f"of {topic} {'would be sent' if options.dry_run else 'sent'}")
+    print(json.dumps(answer) if options.json else printable(text))
     return 0
 
 

@@ -72,16 +72,10 @@ def _print(findings: Sequence[Diagnosis], options: argparse.Namespace) -> None:
             print(f"{'':{states}}  {'':{checks}}    {do}")
 
 
-# -- this machine -------------------------------------------------------------------------------------------
-
-
 def _snapshot_space(config: Config) -> Diagnosis:
     folder = SnapshotFolder(config.snapshot_folder)
     newest = max((entry.size for entry in folder.list()[-1:]), default=0)
     return check_disk_space("snapshots", disk_space(folder.path), newest)
-
-
-# -- the embedded log ---------------------------------------------------------------------------------------
 
 
 def _embedded(config: Config, timeout: float) -> Iterator[Diagnosis]:
@@ -107,9 +101,6 @@ def _embedded(config: Config, timeout: float) -> Iterator[Diagnosis]:
             return findings + list(_stream(config, log, {}))
 
     yield from finding_of("log", lambda: call_blocking(look, seconds=timeout * _READ_TIMES), Severity.PROBLEM)
-
-
-# -- Kafka --------------------------------------------------------------------------------------------------
 
 
 def _library(config: Config) -> Diagnosis:
@@ -156,17 +147,15 @@ def _coordinated(
         group = admin.group(name)
         yield check_group(group, config.topics.journal)
     except NotAuthorised:
-        yield Diagnosis(
-            "learner", Severity.UNKNOWN, f"group {name} is hidden from this user: see permissions"
-        )
+        hidden = f"group {name} is hidden from this user: see permissions"
+        yield Diagnosis("learner", Severity.UNKNOWN, hidden)
     try:
         yield check_transaction(admin.transaction(name), time.time())
     except NotAuthorised:
         shown = False
         yield Diagnosis("transaction", Severity.UNKNOWN, f"{name} is hidden from this user: see permissions")
-    yield from check_permissions(
-        acls_of(config), SeenCluster(found, group, shown), tools, principal_of(config)
-    )
+    seen = SeenCluster(found, group, shown)
+    yield from check_permissions(acls_of(config), seen, tools, principal_of(config))
 
 
 def _read(config: Config, found: FoundTopics) -> list[Diagnosis]:
@@ -177,9 +166,6 @@ def _read(config: Config, found: FoundTopics) -> list[Diagnosis]:
     }
     with closing(context.open_log(config, OutageListener())) as log:
         return list(_stream(config, log, retention))
-
-
-# -- either log ---------------------------------------------------------------------------------------------
 
 
 def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterator[Diagnosis]:

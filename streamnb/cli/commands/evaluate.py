@@ -99,9 +99,8 @@ class _Evaluation:
         given = None if options.model is None else given_model(options.model)
         self.learner = factories.learner(config, given)
         self._scores = self.learner.progressive = OpenValidation(config.metrics.window)
-        self.page = (
-            None if options.report is None else EvaluationPage(Path(options.report), self.learner, config)
-        )
+        report = options.report
+        self.page = None if report is None else EvaluationPage(Path(report), self.learner, config)
         self.tally, self._drifts = RejectionCounts(self.learner.settings.schema), Drifts()
 
     def run(self, answers: Iterable[NewRecord]) -> int:
@@ -145,7 +144,7 @@ class _Evaluation:
         improbable = [each._asdict() for each in scores.improbable]
         loss = scores.open_log_loss if is_stream else None
         chance = by_chance(report.cumulative.reliability)
-        told = {
+        details = {
             "one_less_auc": scores.one_less_auc,
             "open_log_loss": loss,
             "improbable": improbable,
@@ -155,7 +154,7 @@ class _Evaluation:
         digest = part_digest(*learner.parts()["model"]) if options.model is None else None
         if options.json:
             answer: dict[str, Any] = msgspec.to_builtins(report)
-            answer |= {"by_class": msgspec.to_builtins(by_class(report)), **told}
+            answer |= {"by_class": msgspec.to_builtins(by_class(report)), **details}
             answer["dead_letter_reasons"] = self.tally.rows()
             if watched:
                 answer["drifts"] = self._drifts.rows()
@@ -164,7 +163,7 @@ class _Evaluation:
             return
         if options.details:
             print_report(report)
-            print_by_class(report, told)
+            print_by_class(report, details)
         else:
             print_summary(report)
         print_informative(learner.model)
@@ -199,11 +198,8 @@ def _feedback(options: argparse.Namespace) -> tuple[Feedback | None, list[str]]:
 def _report_files_without_keys(config: Config) -> None:
     """Print a note if the model needs the key of a record as entity, which a file lacks."""
     if config.model.reads_entity and not config.events.entity:
-        alone = (
-            "all events are of one tenant"
-            if config.model.kind == "tenants"
-            else "every event is a sequence by itself"
-        )
+        is_tenants = config.model.kind == "tenants"
+        alone = "all events are of one tenant" if is_tenants else "every event is a sequence by itself"
         print(
             f"streamnb: a file has no keys, so that {alone}; "
             "--set events.entity=PATH names the entity in an event",

@@ -31,8 +31,8 @@ _PRIOR = "(the labels alone)", ""
 def run(options: argparse.Namespace) -> int:
     """Explain a text or an event of the log; return 1 if a published prediction is not reproduced."""
     _check(options)
-    event, told = _event_of_log(options) if options.event is None else (None, {})
-    answer = told if options.as_served else told | _explained(options, event)
+    event, description = _event_of_log(options) if options.event is None else (None, {})
+    answer = description if options.as_served else description | _explained(options, event)
     if event is None and not answer["evidence"] and _may_be_id(options.event):
         print(
             f"this explains a text; for an event with this id: --id {printable(options.event)}",
@@ -69,8 +69,8 @@ def _event_of_log(options: argparse.Namespace) -> tuple[Event, dict[str, Any]]:
         label = published_prediction.label_of(config, found)
         if options.as_served:
             print(f"deriving again what journal record {found.commit.n} published", file=sys.stderr)
-            told = published_prediction.derived(log, config, end, found, options.against, options.top)
-            return found.event, told | {"label_now": label}
+            description = published_prediction.derived(log, config, end, found, options.against, options.top)
+            return found.event, description | {"label_now": label}
         return found.event, published_prediction.described(found) | {"label_now": label}
 
 

@@ -77,14 +77,12 @@ def run(options: argparse.Namespace) -> int:
     if isinstance(chosen, WithIds) and chosen.unmet:
         print(printable(chosen.description), file=sys.stderr)
     if not rebuilding.forgotten:
-        told = (
-            f"none of {pluralize(rebuilding.events, 'event')} up to journal record {rebuilding.to} is "
-            "one of these, "
-            "or they were forgotten before: nothing was changed"
+        message = (
+            f"none of {pluralize(rebuilding.events, 'event')} up to journal record {rebuilding.to} is one of "
+            "these, or they were forgotten before: nothing was changed"
         )
-        print(
-            printable(told + (chosen.description if isinstance(chosen, WithValue) else "")), file=sys.stderr
-        )
+        message += chosen.description if isinstance(chosen, WithValue) else ""
+        print(printable(message), file=sys.stderr)
         return int(not isinstance(chosen, WithIds) or len(chosen.unmet) == len(chosen.ids))
     print_progress(options, rebuilding, n, f"{pluralize(rebuilding.forgotten, 'event')} forgotten; ")
     return 0

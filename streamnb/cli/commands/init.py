@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
     config, letters = trial.config, trial.faults.total()
     left_out = _named_behind(_LEFT_OUT, text)
     _print_what_is_read(_named_behind(_AS_IT_IS, text))
-    told = {
+    summary = {
         "file": options.out,
         "events": len(trial.raws),
         "dead_letters": letters,
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
         "left_out": left_out,
     }
     if options.json:
-        print(json.dumps(told | {"places": {name: render_path(path) for name, path in places.items()}}))
+        print(json.dumps(summary | {"places": {name: render_path(path) for name, path in places.items()}}))
         return 0
     found = pluralize(len(config.attributes), "attribute") if config.attributes else "no attribute declared"
     found += f", by {pluralize(len(trial.raws), 'event')}"
@@ -129,11 +129,11 @@ def _why_no_label(places: Mapping[str, Keys], seen: Mapping[Keys, FieldSummary],
         if (is_table or one.types == {str}) and not one.differ  # in JSON, a label is a string
     ]
     few = sorted(few, key=lambda path: len(seen[path].values))[:_MOST_CANDIDATES]
-    told = ", a text of few values that is called like one"
+    hint = ", a text of few values that is called like one"
     if few:
-        told = f"; candidates, of few values, are {', '.join(printable(render_path(path)) for path in few)}"
+        hint = f"; candidates, of few values, are {', '.join(printable(render_path(path)) for path in few)}"
     return (
-        f"{_number_for('label', _LABELS, seen)}no field is a label for sure{told}: name it with "
+        f"{_number_for('label', _LABELS, seen)}no field is a label for sure{hint}: name it with "
         f"{'--label-column NAME' if is_table else '--set events.label=PATH'}, or "
         "declare that labels arrive separately, with --set topics.labels=labels; nothing was written"
     )
@@ -229,7 +229,7 @@ def _written_otherwise(
         if (notation := notation_of(one, options.decimal)) and not notation.written and notation is not QUOTED
     }
     markers = {path: found for path, one in columns.items() if (found := markers_of(one, options.decimal))}
-    told = []
+    notes = []
     if notations:
         most, _ = Counter(notations.values()).most_common(1)[0]
         paths = some_of([path for path, notation in notations.items() if notation == most])
@@ -244,13 +244,13 @@ def _written_otherwise(
             print_note(f"{paths}: numbers {most.what}: {no_options(fixed, options.decimal)}")
         else:
             options.decimal, options.thousands = most.decimal, most.thousands or None
-            told.append(f"{paths}: read as numbers {most.what} ({most.options})")
+            notes.append(f"{paths}: read as numbers {most.what} ({most.options})")
     if markers:
         cells = dict.fromkeys(cell for found in markers.values() for cell in found)
         options.missing = ",".join(filter(None, [options.missing, *cells]))
         flag = shlex.join([f"--missing={options.missing}"])
-        told.append(f"{some_of(list(markers))}: read as numbers, some of which are missing ({flag})")
-    return "; ".join(told) + "; give `evaluate` and `replay` the same options" if told else ""
+        notes.append(f"{some_of(list(markers))}: read as numbers, some of which are missing ({flag})")
+    return "; ".join(notes) + "; give `evaluate` and `replay` the same options" if notes else ""
 
 
 def _raws(
@@ -296,9 +296,9 @@ def _places(
     default = configuration.EventsConfig()
 
     def named(role: str, names: tuple[str, ...]) -> Iterator[Keys]:
-        told = getattr(config.events, role)
-        if told and told != getattr(default, role) and parse_path(told) in seen:
-            yield parse_path(told)
+        path = getattr(config.events, role)
+        if path and path != getattr(default, role) and parse_path(path) in seen:
+            yield parse_path(path)
         yield from (p for name in names for p in seen if p[-1].lower() == name)
 
     ids = [*named("id", _IDS), *(p for p, one in seen.items() if one.types == {str} and one.words == n)]
@@ -375,10 +375,9 @@ def _proposed(
     for role in ("id", "label", "ts"):
         if role in places:
             one = seen[places[role]]
-            told = (
-                f"  # {len(one.values):,} classes, in {pluralize(one.n, 'event')}" if role == "label" else ""
-            )
-            lines.append(f"{role} = {literal(render_path(places[role]))}{told}")
+            classes = f"  # {len(one.values):,} classes, in {pluralize(one.n, 'event')}"
+            comment = classes if role == "label" else ""
+            lines.append(f"{role} = {literal(render_path(places[role]))}{comment}")
         elif role == "ts" and any(path[0] == role for path in seen):
             lines.append(f'ts = ""  # $.ts is not read: {_why_not_read(seen.get((role,), FieldSummary()))}')
         elif role == "ts" and (path := _unread_time(seen)) is not None:

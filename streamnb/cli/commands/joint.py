@@ -33,18 +33,15 @@ def run(options: argparse.Namespace) -> int:
     answers = [
         _answered(asked, text, q, options.tolerance) for text, q in zip(options.query, queries, strict=True)
     ]
-    told = [_as_json(text, one) for text, one in zip(options.query, answers, strict=True)]
-    answer = {"variables": asked.variables, "answers": told}
+    described = [_as_json(text, one) for text, one in zip(options.query, answers, strict=True)]
+    answer = {"variables": asked.variables, "answers": described}
     print(json.dumps(answer) if options.json else "\n\n".join(map(_as_text, queries, answers)))
     return 0
 
 
 def _table(options: argparse.Namespace) -> JointTable:
-    settings: dict[str, Any] = {
-        "column": options.column,
-        "delimiter": options.delimiter,
-        "normalise": options.counts,
-    }
+    settings: dict[str, Any] = {"column": options.column, "delimiter": options.delimiter}
+    settings["normalise"] = options.counts
     is_no_csv = told_as(ConfigError, "is not CSV", UnicodeDecodeError, csv.Error)
     with told_as(ConfigError, options.file, ConfigError), is_no_csv:
         if options.file == "-":
@@ -93,10 +90,10 @@ def _as_text(query: JointQuery, found: QueryAnswer) -> str:
     if found.independence is not None:
         factor = found.log_bayes_factor
         way = "dependence" if factor and factor > 0.0 else "independence"
-        told = (
+        evidence = (
             "" if factor is None else f"\n\nthe counts speak for {way}: log Bayes factor {factor:+.3g} nats"
         )
-        return _independence(query, found.independence) + told
+        return _independence(query, found.independence) + evidence
     if len(query.asked) + len(query.given) > 2:
         return _alternatives(query, found)
     names = [str(name) for name in found.rows[0].asked[0]] if query.asked == ((),) else []
@@ -116,8 +113,8 @@ def _alternatives(query: JointQuery, found: QueryAnswer) -> str:
         p: Any = "undefined" if row.probability is None else row.probability
         rows.append([_any_of(row.asked), *([_any_of(row.given)] if has_given else []), p])
         for sign, values, share in row.sum:
-            told = "a contradiction" if values is None else _all_of(values)
-            rows.append([f"  {'+' if sign > 0 else '-'} {told}", *([""] if has_given else []), share])
+            cell = "a contradiction" if values is None else _all_of(values)
+            rows.append([f"  {'+' if sign > 0 else '-'} {cell}", *([""] if has_given else []), share])
     return table(rows, ["asked", *(["given"] if has_given else []), "P"])
 
 
@@ -135,24 +132,11 @@ def _independence(query: JointQuery, found: Independence) -> str:
     )
     bar = f" | {given}" if given else ""
     rows = [
-        [
-            _values(one.a),
-            _values(one.b),
-            *([_values(one.given)] if given else []),
-            one.joint,
-            one.product,
-            _sign(one),
-        ]
+        [*map(_values, (one.a, one.b, *([one.given] if given else []))), one.joint, one.product, _sign(one)]
         for one in found.comparisons
     ]
-    header = [
-        a,
-        b,
-        *([given] if given else []),
-        f"P({a}, {b}{bar})",
-        f"P({a}{bar}) P({b}{bar})",
-        "difference",
-    ]
+    names = [a, b, *([given] if given else [])]
+    header = [*names, f"P({a}, {b}{bar})", f"P({a}{bar}) P({b}{bar})", "difference"]
     sentence = f"{a} and {b} are {'' if found else 'not '}independent" + (f" given {given}" if given else "")
     most = abs(found.largest.difference)
     by = "no difference is above" if found else f"the largest difference is {most:.3g},"

@@ -26,16 +26,14 @@ def run(options: argparse.Namespace) -> int:
         offsets = frozenset(chain.from_iterable(_held(log, journal, given) for given in options.offsets))
         place = f"{journal} offset {some_of([str(offset) for offset in sorted(offsets)])}"
         if offsets <= list_foreign_records(log, journal):
-            return _print_foreign_records(
-                options, None, offsets, f"passed over already, nothing was written: {place}"
-            )
+            text = f"passed over already, nothing was written: {place}"
+            return _print_foreign_records(options, None, offsets, text)
         acquire(log, config.log.session_timeout)
         config = factories.begun_configuration(config, log)
         identity, snapshots = factories.identity(config), factories.snapshots(config)
         checkpoint = skip_foreign_records(log, snapshots, offsets, identity, time.time())
-    return _print_foreign_records(
-        options, checkpoint.n, offsets, f"passed over by journal record {checkpoint.n}: {place}"
-    )
+    text = f"passed over by journal record {checkpoint.n}: {place}"
+    return _print_foreign_records(options, checkpoint.n, offsets, text)
 
 
 def _held(log: Log, journal: Partition, given: range) -> Iterable[int]:

@@ -103,8 +103,7 @@ def _unknown(count: int, more: int) -> str:
     """Return a message about labels that the log has not acknowledged."""
     return (
         f"{pluralize(count, 'label')} written, the next {more:,} perhaps: send all of them again, in "
-        "their order "
-        "and before any others; one that was written already then changes nothing"
+        "their order and before any others; one that was written already then changes nothing"
     )
 
 
@@ -133,7 +132,7 @@ def _given(options: argparse.Namespace, config: Config) -> LabelRecord | Retract
 def _looked_at(verdicts: Iterable[LabelRecord | Retraction]) -> Iterator[LabelRecord | Retraction]:
     """Yield the records; warn once about labels with outer blanks, and once about similar labels."""
     met: dict[str, str] = {}
-    told: set[str] = set()
+    warned: set[str] = set()
     for one in verdicts:
         if isinstance(one, LabelRecord) and one.label is not None:
             label, text = one.label, ""
@@ -144,8 +143,8 @@ def _looked_at(verdicts: Iterable[LabelRecord | Retraction]) -> Iterator[LabelRe
                 text = f"{other!r}, {label!r}: {ALIKE}"
             elif label != label.strip():
                 text = f"label {label!r} has blanks at its ends: it is another class than {label.strip()!r}"
-            if text and (kind := "alike" if other != label else "blanks") not in told:
-                told.add(kind)
+            if text and (kind := "alike" if other != label else "blanks") not in warned:
+                warned.add(kind)
                 warn(text)
         yield one
 

@@ -90,9 +90,6 @@ def _state_at(place: str) -> StateAt:
     return StateAt(state.checkpoint, factories.learner(state.config, state.model))
 
 
-# -- merge --------------------------------------------------------------------------------------------------
-
-
 def _merge(options: argparse.Namespace) -> None:
     config = context.load_config(options, "memory.budget=0")
     if config.events.partitions:
@@ -155,7 +152,7 @@ def _first(
     config: Config, options: argparse.Namespace, stop: Callable[[], bool], waiting: OutageReporter
 ) -> ShardState | None:
     """Return the first merged state; None if stopped before the shards had one."""
-    told, sensor = "", waiting.sensor
+    noted, sensor = "", waiting.sensor
     while not stop():
         try:
             shards = [state_of_source(place, sensor.heartbeat, waiting) for place in options.shards]
@@ -165,9 +162,9 @@ def _first(
         except StreamnbError as error:
             if options.every is None:
                 raise
-            if str(error) != told:
+            if str(error) != noted:
                 sensor.noted(f"waiting: {error}")
-            told = str(error)
+            noted = str(error)
         sensor.heartbeat()
         time.sleep(_AGAIN_SECONDS)
     return None
@@ -184,11 +181,7 @@ def _stand_by(error: NotElected, *, once: bool) -> None:
 
 def _print_progress(options: argparse.Namespace, n: int, state: ShardState, missing: list[str]) -> None:
     positions = [[*place, one.position, one.by] for place, one in sorted(state.positions.items())]
-    answer: dict[str, Any] = {
-        "n": n,
-        "events": state.model.n_events,
-        "positions": positions,
-        "missing": missing,
-    }
-    learned = f"{pluralize(state.model.n_events, 'event')} of {pluralize(len(positions), 'partition')}"
+    n_events = state.model.n_events
+    answer: dict[str, Any] = {"n": n, "events": n_events, "positions": positions, "missing": missing}
+    learned = f"{pluralize(n_events, 'event')} of {pluralize(len(positions), 'partition')}"
     print(json.dumps(answer) if options.json else f"{learned}, installed by journal record {n}")

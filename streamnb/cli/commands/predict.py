@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> int:
 def print_warnings(warnings: Counter[str], n: int) -> None:
     """Print the most frequent warnings of `n` events, with their counts."""
     for text, count in warnings.most_common(_MOST_WARNINGS):
-        told = f"{count:,} of {pluralize(n, 'event')}: " if n > 1 else ""
-        warn(f"{told}{text}")
+        prefix = f"{count:,} of {pluralize(n, 'event')}: " if n > 1 else ""
+        warn(f"{prefix}{text}")
     if (more := len(warnings) - _MOST_WARNINGS) > 0:
         print(
             f"streamnb: {pluralize(more, 'other warning')}; --json shows the warning of each event",
@@ -120,12 +120,12 @@ def _decoded(model: QueryModel, raw: bytes) -> Event | MalformedEvent:
 
 
 def _answers(model: QueryModel, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
-    told = model.posteriors(events)
+    posteriors = model.posteriors(events)
     each = zip(
-        model.by_label(told),
-        model.unseen(told).tolist(),
-        model.decided(told),
-        model.warnings(events, told),
+        model.by_label(posteriors),
+        model.unseen(posteriors).tolist(),
+        model.decided(posteriors),
+        model.warnings(events, posteriors),
         strict=True,
     )
     for said, unseen, decided, warning in each:

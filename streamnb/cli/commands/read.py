@@ -69,9 +69,8 @@ def latest(records: Iterable[Record]) -> Iterator[Record]:
 def followed(log: Log, topic: str, start: int | None) -> Iterator[Record]:
     """Yield records from an offset, or from the current end, without end."""
     known, partitions = log.topic_id(topic), log.partitions(topic)
-    return _coming(
-        log, topic, known, {one: log.offsets(one)[1] if start is None else start for one in partitions}
-    )
+    reached = {one: log.offsets(one)[1] if start is None else start for one in partitions}
+    return _coming(log, topic, known, reached)
 
 
 def _coming(log: Log, topic: str, known: str | None, reached: dict[Partition, int]) -> Iterator[Record]:

@@ -64,10 +64,8 @@ def _print_addresses(config: Config, options: argparse.Namespace) -> None:
     written = ", ".join(name for _, name in topics.names if name not in topics.read)
     print(f"{url}: reads {', '.join(topics.read)}, writes {written}", file=sys.stderr)
     if options.config is None and not options.until_end:
-        print(
-            f"feed it: streamnb replay FILE --log {url}; see it: streamnb dashboard --log {url}",
-            file=sys.stderr,
-        )
+        feed = f"feed it: streamnb replay FILE --log {url}; see it: streamnb dashboard --log {url}"
+        print(feed, file=sys.stderr)
 
 
 def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace, stop: Stop) -> str:
@@ -170,10 +168,8 @@ class _FieldMonitor(Sensor):
         found = self._other_types.most_common(_MAX_REPORTED)
         each = ", ".join(f"{name} in {n:,}" for name, n in found)
         more = f" and {left:,} more attributes" if (left := len(self._other_types) - len(found)) else ""
-        text = (
-            f"of {pluralize(self._odd.n, 'event')} looked at, another type than was learned has {each}{more}"
-        )
-        warn(text)
+        looked_at = f"of {pluralize(self._odd.n, 'event')} looked at"
+        warn(f"{looked_at}, another type than was learned has {each}{more}")
 
 
 def _check_snapshots(config: Config) -> None:
@@ -181,8 +177,8 @@ def _check_snapshots(config: Config) -> None:
     factories.snapshots(config).list()
     space = disk_space(config.snapshot_folder)
     if not space.is_writable:
-        told = f"no snapshot can be kept: {space.folder} cannot be written; let this user write there"
-        print(printable(told), file=sys.stderr)
+        text = f"no snapshot can be kept: {space.folder} cannot be written; let this user write there"
+        print(printable(text), file=sys.stderr)
 
 
 class _StandbySensor:
@@ -198,7 +194,5 @@ class _StandbySensor:
             return
         self._compared = True
         if changes := factories.changes_of(self._config, self._log):
-            print(
-                f"a takeover would change the configuration: {printable(describe_changes(changes))}",
-                file=sys.stderr,
-            )
+            text = f"a takeover would change the configuration: {printable(describe_changes(changes))}"
+            print(text, file=sys.stderr)

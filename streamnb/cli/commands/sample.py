@@ -50,8 +50,8 @@ def run(options: argparse.Namespace) -> int:
         else:
             file.writelines(f"{json.dumps(row)}\n" for row in rows)
     if not plain:
-        told = f"{options.events:,} made-up support tickets in {options.file}"
-        print(json.dumps({"file": options.file, "events": options.events}) if options.json else told)
+        text = f"{options.events:,} made-up support tickets in {options.file}"
+        print(json.dumps({"file": options.file, "events": options.events}) if options.json else text)
     return 0
 
 

@@ -42,9 +42,6 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-# -- diff ---------------------------------------------------------------------------------------------------
-
-
 def _compared(config: Config, options: argparse.Namespace) -> dict[str, Any]:
     with closing(context.existing_log(config)) as log:
         journal = _JournalFromStart(log, config)
@@ -60,9 +57,6 @@ def _print_compared(answer: Mapping[str, Any]) -> None:
     if not answer["continued"]:
         print(f"what was learned up to record {before['n']} is not all in record {after['n']}\n")
     print_differences({**answer, "before": before, "after": after})
-
-
-# -- rollback -----------------------------------------------------------------------------------------------
 
 
 def _roll_back(config: Config, options: argparse.Namespace) -> None:
@@ -149,21 +143,14 @@ def _plan(journal: _JournalFromStart, end: Checkpoint, to: int) -> dict[str, Any
 
 
 def _print_plan(plan: Mapping[str, Any], target: StateAt) -> None:
-    print(
-        f"from journal record {plan['from']} back to {plan['to']}: "
-        f"{pluralize(target.learner.consumed, 'event')}"
-    )
+    events = pluralize(target.learner.consumed, "event")
+    print(f"from journal record {plan['from']} back to {plan['to']}: {events}")
     for name in ("undone", "restored"):
         if plan[name]["commits"]:
-            print(
-                f"{name}: {pluralize(plan[name]['commits'], 'commit')} with "
-                f"{pluralize(plan[name]['events'], 'event')}"
-            )
+            commits, events = (pluralize(plan[name][f"{noun}s"], noun) for noun in ("commit", "event"))
+            print(f"{name}: {commits} with {events}")
     stay = "the positions stay: undone events are not learned again, and their predictions stay published"
     print(stay, flush=True)  # before it is done
-
-
-# -- the journal --------------------------------------------------------------------------------------------
 
 
 def _empty(config: Config) -> LogError:

@@ -86,9 +86,8 @@ def _row(topic: TopicSpec, found: FoundTopics) -> TopicRow:
     if there is None:
         return TopicRow(topic, "hidden" if topic.name in found.hidden else "missing")
     differing = differences(topic, there)
-    return TopicRow(
-        topic, "differs" if differing else "ok", differing, bool(there.settings or not topic.settings)
-    )
+    is_seen = bool(there.settings or not topic.settings)
+    return TopicRow(topic, "differs" if differing else "ok", differing, is_seen)
 
 
 def _look(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[TopicRow]:

@@ -48,9 +48,9 @@ def run(options: argparse.Namespace) -> int:
             check_rebuilt(source, verified.adopted, findings, chosen)
             if chosen is not None and verified.adopted >= 0:
                 _report_unmet(chosen, findings)
-    told = " ".join(finding.text for finding in findings.all())
+    reported = " ".join(finding.text for finding in findings.all())
     for path, reason in {str(path): reason for path, reason in damaged}.items():
-        if path not in told:  # others are named by the finding that needs them
+        if path not in reported:  # others are named by the finding that needs them
             findings.differs("snapshots", f"{path}: {reason}", {"path": path})
     found = ((f.check, f.verdict, repeated(f.text, options)) for f in findings.all())
     rows = table(found, ("check", "", "found"))
@@ -109,10 +109,8 @@ def _sentence(verified: VerificationResult) -> str:
     if not verified.events:
         return "nothing was verified: the log keeps no event that was learned"
     numbers = "" if equal is None else f"; {equal}"
-    events, commits = (
-        pluralize(verified.events - verified.labels, "event"),
-        pluralize(verified.commits, "commit"),
-    )
+    events = pluralize(verified.events - verified.labels, "event")
+    commits = pluralize(verified.commits, "commit")
     labels = f" and {pluralize(verified.labels, 'label')}" if verified.labels else ""
     refused = left_out({"refused as dead letters": verified.refused})
     return f"{refused}verified: {events}{labels} in {commits}, counted once each{numbers}"
