@@ -163,7 +163,7 @@ def default_hypotheses() -> tuple[HypothesisConfig, ...]:
 
 
 def misfits_of_attributes(attributes: Sequence[AttributeConfig], instead: str = "") -> Iterator[ConfigError]:
-    """Yield an error, which ends with `instead`, for each setting of attributes that hypotheses exclude."""
+    """Yield errors, which end with `instead`, for all settings of attributes that hypotheses exclude."""
     for i, attribute in enumerate(attributes):
         key = f"attributes[{i}]"
         if attribute.event_model is not None:

@@ -44,7 +44,7 @@ from streamnb.values.parameter_checks import pluralize
 LOOKED_AT = 1000
 """Events that are looked at one after the other; of later ones some may be."""
 
-_EVERY = 100  # of later events, one in this many is checked
+_EVERY = 100  # later events for each that is checked
 
 _DAY = 86_400  # seconds
 _YEAR = 365 * 86_400  # seconds

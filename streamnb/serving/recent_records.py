@@ -168,7 +168,7 @@ class RecentRecords(FollowerThread):
             seen = {topic: self._extents(log, topic) for topic in {*takers, *topics.read}}
         starts: dict[Partition, int] = {}
         for topic, (n, _) in takers.items():
-            share = -(-n // max(1, len(seen[topic])))  # of the newest n records
+            share = -(-n // max(1, len(seen[topic])))  # divides the newest n records
             starts |= {place: max(first, end - share) for place, (first, end) in seen[topic].items()}
         self._reads_all_labels = not any(
             start for place, start in starts.items() if place.topic == topics.labels

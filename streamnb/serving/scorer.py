@@ -94,9 +94,7 @@ class Scorer:
             self._left = ()
             self._check_topics()
             share.resume(self._begins, self._published, accepts_loss=self._accepts_loss)
-            self._sensor.noted(
-                f"predicts {', '.join(map(str, sorted(share.positions))) or 'no partition now'}"
-            )
+            self._sensor.noted(f"predicts {', '.join(map(str, sorted(share.positions))) or 'no partition'}")
         self._left = self._left or self._gather(share)
         if self._left:
             self._step(share)
@@ -145,9 +143,7 @@ class Scorer:
         seconds = share.commit(outputs, records)
         if seconds is None:
             self._left = ()
-            self._sensor.noted(
-                "a commit was not made: the scorer that has their partitions now reads its events again"
-            )
+            self._sensor.noted("a commit was not made: the scorer with its partitions reads the events again")
             return
         at = time.time()
         latencies = [at - record.timestamp for record in records]
@@ -172,9 +168,7 @@ class Scorer:
     def _obstacle(self, following: JournalTail | None, end: int) -> str:
         """Return why a model must not predict, or "". Raises LogError if no model will ever."""
         if not self._replica.is_alive:
-            raise LogError(
-                "the thread that follows the journal ended with the error above: start the scorer again"
-            )
+            raise LogError("the thread that follows the journal ended with the error above: start again")
         if following is None or end <= following.offset:  # or its journal is no more
             return self._replica.status
         if following.learner.settings.by != "scorers":
