@@ -156,7 +156,7 @@ class Seams:
                     self.at(name, call, "after")
                     return seconds
 
-                return under_way._replace(settle=settle)
+                return under_way._replace(await_outcome=settle)
 
             return begin_commit
 

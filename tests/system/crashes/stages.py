@@ -51,7 +51,7 @@ class Stream:
         self.topics = TOPICS | {"events": partitions, "predictions": partitions}
         self.alone = fresh_learner(kind)
         outputs = self.alone.process(records(self.raws, keys=self.keys()), 1.0)
-        while self.alone.tenant_stats is not None and self.alone.has_pending_report:
+        while self.alone.standings is not None and self.alone.has_pending_report:
             outputs += self.alone.process([], 1.0)
         self.digests = digests(self.alone)  # once: many attempts ask at a time, and a state has one copy
         self.predictions = predictions(outputs)
@@ -160,7 +160,7 @@ class Stage:
         if self.stream.partitions == 1:
             assert found == self.stream.digests, "the model is not that of an undisturbed run"
             assert predictions(log) == self.stream.predictions
-            assert _last((r.key, r.value) for r in read_topic(log, "tenants")) == self.stream.tenant_stats
+            assert _last((r.key, r.value) for r in read_topic(log, "tenants")) == self.stream.standings
         else:
             assert _counts(learner) == _counts(self.stream.alone)
 

@@ -81,11 +81,13 @@ def test_openapi_python_client(service, tmp_path, imported):
     with made.Client(base_url=f"http://127.0.0.1:{port}") as client:
         answer = predict.sync(client=client, body=models.Question(events=["free cash"]))
         assert answer.predictions[0].label == "spam"
-        written = write.sync(client=client, body=models.Verdicts(labels=[models.Said(id="m1", label="new")]))
+        written = write.sync(
+            client=client, body=models.LabelInputs(labels=[models.LabelInput(id="m1", label="new")])
+        )
         assert (written.labels[0].event_known, written.labels[0].class_known) == (True, False)
         assert explain.sync(client=client, body=models.Why(event="free cash")).evidence[0].counts
         assert set(get_model.sync(client=client).classes.to_dict()) >= {"spam", "ham"}
-        refused = write.sync_detailed(client=client, body=models.Verdicts(labels=[]))
+        refused = write.sync_detailed(client=client, body=models.LabelInputs(labels=[]))
         assert (refused.status_code, json.loads(refused.content)["code"]) == (422, "invalid-request")
 
 
@@ -117,7 +119,7 @@ def test_openapi_generator(service, tmp_path, imported):
         api = made.DefaultApi(client)
         question = made.Question(events=[made.QuestionEventsInner("free cash")])
         assert api.predict(question).predictions[0].label == "spam"
-        written = api.write_labels(made.Verdicts(labels=[made.Said(id="m1", label="ham")]))
+        written = api.write_labels(made.LabelInputs(labels=[made.LabelInput(id="m1", label="ham")]))
         assert (written.written, written.labels[0].class_known) == (1, True)
         assert api.get_token("free").found[0].counts["spam"] > 1
         with pytest.raises(made.exceptions.NotFoundException, match="unknown-event"):
