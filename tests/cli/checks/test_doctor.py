@@ -46,7 +46,7 @@ from streamnb.engine.topic_plan import (
 )
 from streamnb.errors import LogError
 from streamnb.event_logs.blocking_call import call_blocking
-from streamnb.event_logs.kafka.consumer_group import GroupMember
+from streamnb.event_logs.kafka.consumer_group import GroupMember, client_id_of
 from streamnb.event_logs.kafka.kafka_admin import Group, KafkaAdmin, OpenTransaction
 from streamnb.event_logs.kafka.tool_command import ToolCommand
 from streamnb.event_logs.sqlite.sqlite_store import OFFSET_BITS
@@ -263,8 +263,8 @@ def test_a_hidden_topic_lacks_all():
 
 # -- the learner and its transaction ------------------------------------------------------------------------
 
-LEARNER = GroupMember("m-1", "host:1", "10.0.0.1", frozenset({TopicPartition("journal", 0)}))
-STANDBY = GroupMember("m-2", "host:2", "10.0.0.2", frozenset())
+LEARNER = GroupMember("m-1", client_id_of("host:1"), "10.0.0.1", frozenset({TopicPartition("journal", 0)}))
+STANDBY = GroupMember("m-2", client_id_of("host:2"), "10.0.0.2", frozenset())
 
 
 @pytest.mark.parametrize(
