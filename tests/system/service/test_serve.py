@@ -434,10 +434,10 @@ def test_labels_for_a_topic_that_no_learner_reads_are_refused(made):
     assert f"no learner reads the topic {topic}: by journal record" in answer["detail"]
     assert program.topics["events"] in answer["detail"]
     command.kill()
-    assert program.start("read", topic).finish().add(0) == ""
+    assert program.start("read", topic).finish().said(0) == ""
     warned = program.start("label", "m1", "spam", *unread).finish()
     assert (warned.process.returncode, "warning: no learner reads the topic" in warned.said()) == (0, True)
-    assert len(program.start("read", topic).finish().add(0).splitlines()) == 1
+    assert len(program.start("read", topic).finish().said(0).splitlines()) == 1
     begun = ["--set", f"topics.journal={topic}-journal"]
     program.run("topics", "create", *unread, *begun)
     unwarned = program.start("label", "m1", "spam", *unread, *begun).finish()
