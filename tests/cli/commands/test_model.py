@@ -343,7 +343,7 @@ def differing(site, before, after, *words):
     command = site.start("model", "diff", str(before), str(after), *words)
     command.finish()
     assert command.process.returncode == 1, command.said()
-    return command.add(0)
+    return command.said(0)
 
 
 def sizes(rows):
