@@ -9,7 +9,7 @@ import os
 import re
 import socket
 import warnings
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 
@@ -61,15 +61,17 @@ def pytest_unconfigure(config):
         config.stash[HELD].close()
 
 
+@cache
+def read(path):
+    return path.read_text("utf-8")
+
+
 def pytest_ignore_collect(collection_path, config):
-    """Ignore a file that has no test of the gate: to import it and to rewrite its assertions takes longer than to read it."""
-    if collection_path.suffix != ".py":
+    """Ignore a file that has no test of the gate: importing it and rewriting its assertions takes longer than reading it."""
+    if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
         return None
-    if not collection_path.name.startswith("test_"):
-        return None
-    text = collection_path.read_text("utf-8")
     for term in config.option.markexpr.split(" and "):
-        if term in GATES and bool(re.search(GATES[term], text)) == term.startswith("not "):
+        if term in GATES and bool(re.search(GATES[term], read(collection_path))) == term.startswith("not "):
             return True
     return None
 
@@ -111,6 +113,11 @@ def pytest_itemcollected(item):
             item.add_marker(gate)
     if item.get_closest_marker("storm"):
         item.add_marker("thorough")
+    for gate in ("storm", "thorough"):
+        if item.get_closest_marker(gate) and not re.search(GATES[gate], read(item.path)):
+            raise pytest.UsageError(
+                f"{item.nodeid} is marked {gate}, and its file does not name that mark: its gate would ignore the file"
+            )
     log = item.callspec.params.get("open_log") if hasattr(item, "callspec") else None
     if log not in {None, "sqlite"} or "run_broker" in getattr(item, "fixturenames", ()):
         item.add_marker("broker")
