@@ -152,7 +152,7 @@ def test_bytes_that_are_no_text_are_said_once_for_each_column(tmp_path, capsys):
         assert main(command) == 0
         said = [line for line in capsys.readouterr().err.splitlines() if "holds bytes" in line]
         assert [line.split("holds")[0].split()[-1] for line in said] == ["'id'", "'blob'"]
-        assert said[0].endswith("hexadecimal digits stand for them, such as '0000'")
+        assert said[0].endswith("they become hexadecimal digits, such as '0000'")
         assert all(path in line for line in said)
 
 
