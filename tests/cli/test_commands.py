@@ -407,7 +407,7 @@ def test_evaluate_tells_precision_recall_lift_and_the_ranking_of_two_classes(tmp
     assert sum(one["times"] for one in told["improbable"]) == len(rare)
     assert ("called improbable" in shown) == bool(rare)
     assert f"1-AUC {100 * told['one_less_auc']:.4f} %" in shown
-    assert f"log loss {told['open_log_loss']:.4f} where a label" in shown
+    assert f"log loss {told['open_log_loss']:.4f} if a new label" in shown
     chance = by_chance([ReliabilityBin(**one) for one in told["cumulative"]["reliability"]])
     assert told["calibration_error_by_chance"] == chance._asdict()
     assert f"of probabilities that are right it is {chance.mean:.4f} on average, and above " in shown

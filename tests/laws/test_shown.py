@@ -111,7 +111,7 @@ def test_evidence_that_is_empty_says_why():
             "[] (nothing was learned yet)",
         )
         model.learn_one({"a": "x"}, "u")
-        assert "one class alone" in repr(model.explain_one({"a": "x"}))
+        assert "only one class" in repr(model.explain_one({"a": "x"}))
         model.learn_one({"a": "y"}, "v")
         assert repr(model.explain_one({"b": "z"})) == "[] (no value of this event changes the log odds)"
         assert "changes the log odds" in model.explain_one({"b": "z"})._repr_html_()

@@ -258,7 +258,7 @@ def test_a_delta_that_does_not_follow_is_found_when_it_is_read(tmp_path):
     files[1].unlink()
     cluster.start()
     assert cluster.state.next == 1  # a hole ends what is known, and then Spark's number is another one
-    with pytest.raises(JournalError, match=r"begins with batch 3, and .* goes on with batch 1"):
+    with pytest.raises(JournalError, match=r"begins with batch 3, and .* continues with batch 1"):
         cluster.run(3, of_one(15, 20))
 
 
@@ -266,7 +266,7 @@ def test_a_batch_out_of_turn_or_of_other_records_is_refused(tmp_path):
     cluster = Cluster(tmp_path)
     for number in range(2):
         cluster.run(number, of_one(5 * number, 5 * number + 5))
-    with pytest.raises(JournalError, match=r"begins with batch 0, and .* goes on with batch 2"):
+    with pytest.raises(JournalError, match=r"begins with batch 0, and .* continues with batch 2"):
         cluster.run(0, of_one(0, 5))
     with pytest.raises(JournalError, match="events/0 5 to 10, and not events/0 5 to 9"):
         cluster.run(1, of_one(5, 11))

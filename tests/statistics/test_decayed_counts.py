@@ -244,5 +244,5 @@ def test_half_lives_that_are_none_are_refused(half_life):
 
 
 def test_bernoulli_does_not_forget():
-    with pytest.raises(ValueError, match="presence likelihood forgets"):
+    with pytest.raises(ValueError, match="not for the bernoulli likelihood"):
         Hypothesis("bernoulli", half_life=1.0)

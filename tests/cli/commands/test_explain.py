@@ -161,7 +161,7 @@ def test_an_event_is_found_by_its_id_and_its_place_and_explained_by_the_newest_s
     refused = [
         (["--id", "gone"], 1, "no prediction of 'gone' by model"),
         (["--id", "gone"], 1, "all that are kept"),
-        (["--id", "gone"], 1, "also where events.id was another when it came"),
+        (["--id", "gone"], 1, "also if events.id has changed since"),
         (["--id", "e0", "--look-back", "20"], 1, "among the newest 20 offsets of topic"),
         (["--place", "0/9999"], 1, "9999"),
         (["--place", "9/0"], 1, "9"),

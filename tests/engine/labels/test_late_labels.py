@@ -380,7 +380,7 @@ def test_delays_are_counted_in_buckets():
         stream.event(f"e{i}", "w1", at=20.0)
         stream.verdict(f"e{i}", "x", at=20.0 + delay)
     learner, _ = process(stream.records)
-    report = learner.report(1.0).labels
+    report = learner.report(1.0).verdicts
     assert [(row.most, row.events) for row in report.delays] == [
         (0.0, 1),
         (1.0, 2),
@@ -388,7 +388,7 @@ def test_delays_are_counted_in_buckets():
         (3600.0, 1),
         (None, 1),
     ]
-    assert (report.served, report.labelled, report.coverage) == (6, 6, 1.0)
+    assert (report.served, report.judged, report.coverage) == (6, 6, 1.0)
     assert report.median_delay == 1.0
     assert report.p99_delay is None
     assert len(DELAYS) + 2 == len(learner.late.scoring.delays)

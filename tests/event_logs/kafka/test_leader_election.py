@@ -103,7 +103,7 @@ TAKEN, NOBODY = "b:2 at host has taken over", "no other member was elected"
 OPEN = (
     "who is elected now is not settled; it was removed from the group, or no broker answers; start it again"
 )
-CLAIMED = r"this one was heard .* claimed .*: kafka-consumer-groups.sh .* --group streamnb.m --members$"
+CLAIMED = r"its heartbeats arrived, .* claimed .*: kafka-consumer-groups.sh .* --group streamnb.m --members$"
 CASES = {
     "won at once": Case("win", [ELECTED], []),
     "won after joining": Case("win", [REJOINING, Turn(id=""), ELECTED], [], calls=("pause",)),

@@ -763,7 +763,7 @@ def test_a_mixture_has_no_linear_view_and_no_joint_probability_but_a_posterior()
     model = BayesOptimalNB({"text": "text"})
     for text, label in [("win cash now", "spam"), ("lunch now", "ham")]:
         model.learn_one({"text": text}, label)
-    with pytest.raises(ValueError, match="no linear function"):
+    with pytest.raises(ValueError, match="not a linear function"):
         model.linear_view("spam")
     joint, probabilities = (
         model.joint_log_likelihood({"text": "cash"}),

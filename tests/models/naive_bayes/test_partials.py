@@ -371,7 +371,7 @@ def test_one_partial_has_one_form():
         ((meta, arrays | {"table_lengths": np.array([1, 1], dtype=np.uint8)}), "does not add up to the"),
         (({**meta, "ranges": [["p", 0, 1], ["p", 1, 2]]}, arrays), "not joined"),
         (({**meta, "ranges": [["p", 0, 1], ["p", 2, 3]]}, arrays), "1 to 1 are missing"),
-        (({**meta, "tested": [1, 2, 0]}, arrays), "no number of events"),
+        (({**meta, "tested": [1, 2, 0]}, arrays), "must be a number of events"),
     ):
         forged = encode(Snapshot(-1, "", {}, "", {}, {**parts, "partial": SnapshotPart(*changed)}))
         with pytest.raises(SnapshotError, match=named):
@@ -380,7 +380,7 @@ def test_one_partial_has_one_form():
 
 def test_a_classifier_is_no_partial_and_a_partial_no_classifier(tmp_path):
     MultinomialNB().save(tmp_path / "model.snb")
-    with pytest.raises(SnapshotError, match=r"no partial: load it by streamnb\.load"):
+    with pytest.raises(SnapshotError, match=r"not a partial: load it by streamnb\.load"):
         Partial.from_bytes((tmp_path / "model.snb").read_bytes())
     (tmp_path / "partial.snb").write_bytes(WRITTEN)
     with pytest.raises(SnapshotError, match="partial"):

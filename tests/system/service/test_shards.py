@@ -282,7 +282,7 @@ def test_what_a_merge_needs_it_names(shards):
     one.run("snapshot", "rollback", "--to", "0")
     merge = shards.merge()
     merge.output()
-    assert ": a shard was rolled back, or learned anew" in merge.said()
+    assert ": a shard was rolled back, or retrained" in merge.said()
 
 
 def test_partitions_that_are_not_there_and_other_ones_are_refused(shards):
