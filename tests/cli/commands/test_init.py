@@ -351,9 +351,7 @@ def test_without_a_label_the_fields_of_the_fewest_values_are_candidates(capsys):
     ]:
         assert main(["init", file]) == 2
         few = ", ".join(at + name for name in ["two", "few", "c", "d", "e"])
-        assert f"candidates, of few values, are {few}: name it with {remedy}" in (
-            capsys.readouterr().err
-        )
+        assert f"candidates, of few values, are {few}: name it with {remedy}" in (capsys.readouterr().err)
 
 
 @pytest.mark.usefixtures("init")

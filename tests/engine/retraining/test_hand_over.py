@@ -120,7 +120,9 @@ def test_what_was_learned_and_is_gone_cannot_be_learned_anew(open_log, tmp_path)
         worker.run(until_end=True)
         before = digests(worker.learner)
     for chosen in (of_key("k1"), lambda *_: False):
-        with pytest.raises(JournalError, match=r"events/0 was learned from offset 0 on and now begins with 40"):
+        with pytest.raises(
+            JournalError, match=r"events/0 was learned from offset 0 on and now begins with 40"
+        ):
             handed_over(open_log, tmp_path, SETS, chosen)
     with closing(serving(open_log(), tmp_path, SETS)) as again:
         assert digests(again.learner) == before

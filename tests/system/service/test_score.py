@@ -512,9 +512,7 @@ def test_a_scorer_whose_replica_has_ended_ends_too(program):
     program.run("run", "--until-end", "--learn-only")
     scorer.finish()
     assert (scorer.process.returncode, scorer.said().count("MemoryError")) == (1, 1)
-    assert (
-        "the thread that follows the journal ended with the error above" in scorer.said().splitlines()[-1]
-    )
+    assert "the thread that follows the journal ended with the error above" in scorer.said().splitlines()[-1]
 
 
 @pytest.mark.thorough
