@@ -559,7 +559,7 @@ def test_what_no_label_judged_is_estimated_by_what_labels_did(rng, data):
         np.rint(2.0**44 * np.array([sure[name] for name in scored])) / 2.0**44,  # as scores are kept
         np.array([said[name]["label"] == judged[name] for name in scored], dtype=bool),
     )
-    found = learner.report(1.0).labels.unlabelled
+    found = learner.report(1.0).verdicts.unjudged
     told = expected_accuracy(np.array([sure[name] for name in without]), known, 0.95)
     assert (found.events, found.doubt) == (told.events, told.doubt)
     for one, other in ((found.accuracy, told.accuracy), (found.interval.lower, told.interval.lower)):
