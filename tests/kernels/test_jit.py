@@ -49,7 +49,7 @@ def told(folder, **environment):
     """The folder for machine code of a copy of streamnb, and the digest of what a text's words are made of."""
     environ = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     environ |= {"PYTHONPATH": str(folder), **environment}
-    file = folder / "streamnb" / "model" / "naive_bayes" / "kernels.py"
+    file = folder / "streamnb" / "models" / "naive_bayes" / "naive_bayes_kernels.py"
     command = [sys.executable, "-c", SHARED.format(file=file)]
     return subprocess.run(
         command, env=environ, capture_output=True, text=True, check=True, cwd=folder
@@ -60,8 +60,12 @@ def test_code_is_found_by_all_sources_that_it_was_made_of_and_by_no_others(copie
     """A kernel may call into another file, of whose changes numba knows nothing."""
     before = told(copied)
     assert before[0] == str(copied / "streamnb" / "kernels" / "__pycache__" / "kernels")
-    for file, is_part in [("stats/moments.py", True), ("compiled/jit.py", True), ("pairs/kernels.py", False)]:
-        with (copied / "streamnb" / "model" / file).open("a") as source:
+    for file, is_part in [
+        ("statistics/moments.py", True),
+        ("kernels/jit.py", True),
+        ("models/one_dependence/one_dependence_kernels.py", False),
+    ]:
+        with (copied / "streamnb" / file).open("a") as source:
             source.write("\n# another state\n")
         after = told(copied)
         assert (after != before) == is_part, file

@@ -59,12 +59,12 @@ class Stream:
 def look_for_room_often(monkeypatch):
     """Whether memory is short, so that a few events show what many would."""
     for module in (
-        "admission",
-        "learner",
-        "verification.recount.recount",
-        "verification.recount.late_recount",
+        "engine.processing.admission",
+        "engine.processing.event_processor",
+        "verification.recount.event_recount",
+        "verification.recount.label_recount",
     ):
-        monkeypatch.setattr(f"streamnb.engine.{module}.ROOM_EVERY", 16)
+        monkeypatch.setattr(f"streamnb.{module}.ROOM_EVERY", 16)
 
 
 def random_stream(

@@ -191,7 +191,7 @@ def test_where_the_flag_of_a_text_is_forgotten_evaluate_names_it(init, capsys):
     assert init("e.csv", f"text,label\n{rows}")[0] == 0
     Path("e.csv").write_text(f"What it says,label\n{rows}", encoding="utf-8")
     for flags, said in [
-        ([], "did you mean $.features[\"What it says\"]? --text-column 'What it says' says which"),
+        ([], "did you mean $.features[\"What it says\"]? --text-column 'What it says' names its column"),
         (["--text-column", "What it says"], ""),
     ]:
         assert main(["evaluate", "e.csv", "--config", "streamnb.toml", *flags]) == 0

@@ -26,7 +26,7 @@ TEXTS = {"text": "text", "subject": "text"}
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch):
     look_for_room_often(monkeypatch)
-    monkeypatch.setattr(SharedModel, "_budget", lambda _, n_bytes, __: MemoryBudget(n_bytes, 4 * (128 << 10)))
+    monkeypatch.setattr(SharedModel, "_budget", lambda _, n_bytes: MemoryBudget(n_bytes, 4 * (128 << 10)))
 
 
 def owned(given, rng):

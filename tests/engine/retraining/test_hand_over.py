@@ -80,7 +80,7 @@ def test_a_key_is_forgotten_in_all_partitions(open_log, tmp_path):
     with closing(serving(log, tmp_path, LATE)) as worker:
         worker.run(until_end=True)
     rebuilding, n = handed_over(open_log, tmp_path, LATE, of_key("k1"))
-    assert (rebuilding.evicted, rebuilding.learned, rebuilding.events) == (12, 48, 60)
+    assert (rebuilding.forgotten, rebuilding.learned, rebuilding.events) == (12, 48, 60)
     log = open_log()
     log.append([event(i) for i in range(60, 90)])
     with closing(serving(log, tmp_path, LATE)) as worker:
@@ -104,7 +104,7 @@ def test_events_that_were_lost_before_they_were_learned_are_not_missed(open_log,
     with closing(serving(log, tmp_path, SETS, accepts_loss=True)) as worker:
         worker.run(until_end=True)
     rebuilding, _ = handed_over(open_log, tmp_path, SETS, of_key("k1"))
-    assert (rebuilding.evicted, rebuilding.learned) == (6, 24)
+    assert (rebuilding.forgotten, rebuilding.learned) == (6, 24)
 
 
 def test_what_was_learned_and_is_gone_cannot_be_learned_anew(open_log, tmp_path):
