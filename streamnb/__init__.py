@@ -135,5 +135,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Return the public names, loaded or not, and the modules imported so far."""
-    modules = [name for name in globals() if f"{__name__}.{name}" in sys.modules]
+    hooks = "values"  # imported with the package, to register functions
+    modules = [name for name in globals() if f"{__name__}.{name}" in sys.modules and name != hooks]
     return sorted({*_PUBLIC, *modules, *(name for name in globals() if name.startswith("__")), "__version__"})

@@ -673,7 +673,7 @@ def test_kernel_options_keep_arithmetic_exact():
 def test_scores_do_not_depend_on_the_cache_folder():
     program = (
         "import numpy as np\n"
-        "from streamnb.scoring import prequential_scores as progressive as m\n"
+        "from streamnb.scoring import prequential_scores as m\n"
         "v = m.ProgressiveValidation(2)\n"
         "v.update_many(np.array([[0.25, 0.75], [0.5, 0.5], [0.0, 0.0]]), np.array([0, 1, 1]))\n"
         "print(m._update.stats.cache_path, v.window().log_loss.hex())\n"

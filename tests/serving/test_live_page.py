@@ -83,13 +83,13 @@ class NoModel:
     lock = FairLock()
     is_alive = is_ready = True
     is_loading = False
-    told = f"no `model` {EVIL}"
+    status = f"no `model` {EVIL}"
 
     def wake(self):
         pass
 
     def asked(self):
-        raise SnapshotError(self.told)
+        raise SnapshotError(self.status)
 
     def said_of(self, _):
         return None

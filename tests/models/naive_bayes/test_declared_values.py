@@ -242,7 +242,7 @@ def test_a_declaration_without_meaning_is_refused(wrong, says):
 
 
 def test_what_cannot_read_declared_values_says_so():
-    with pytest.raises(ValueError, match="attribute 'f': a network takes no n_values = 3"):
+    with pytest.raises(ValueError, match="attribute 'f': a network does not use n_values = 3"):
         BayesianNetworkClassifier(attributes={"f": Nominal(n_values=3)})
 
 
