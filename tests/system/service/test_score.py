@@ -399,7 +399,7 @@ def test_scorers_begin_where_the_learner_left_off_and_wait_until_it_does(program
     assert "scorers publish predictions outside commits" in program.run(
         "verify", "--set", factories.LEARN_ONLY
     )
-    assert 'predictions.by was "scorers" and is absent' in program.fail("run", "--until-end", code=2)
+    assert 'predictions.by was "scorers" and is "learner"' in program.fail("run", "--until-end", code=2)
 
 
 @pytest.mark.thorough

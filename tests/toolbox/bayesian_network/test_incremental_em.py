@@ -159,51 +159,6 @@ def test_counting_worlds_is_elimination(case, smoothing):
             assert [p for _, p in cells] == pytest.approx([p for _, p in others], abs=1e-12)
 
 
-OLD_META = {
-    "type": "NetworkEM",
-    "window": 200,
-    "keeps": "counts",
-    "incomplete": 2,
-    "network": {
-        "type": "BayesianNetwork",
-        "events": 4,
-        "variables": [
-            {"name": "a", "parents": [], "values": ["x", "z"]},
-            {"name": "b", "parents": ["a"], "values": ["y"]},
-        ],
-    },
-    "kept": {"next": 2},
-}
-OLD_ARRAYS = {
-    "network_counts": [3277, 1843, 3277, 1843],
-    "network_met": [2048, 1024, 4096],
-    "kept_ends": [12, 24],
-    "kept_weights": [1024, 2048],
-    "part_ends": [2, 6],
-    "part_variables": [0, 1, 0, 0, 1, 1],
-    "part_weights": [1024, 1024, 1229, 819, 1229, 819],
-    "part_codes": [0, 0, 0, 0, 1, 0, 0, 1, 0],
-}
-
-
-def test_a_state_whose_expected_counts_were_units_of_1024_goes_on():
-    """Its events are counted as they were, and from there as if they had never been rounded."""
-    arrays = {name: np.array(row, dtype=np.int64) for name, row in OLD_ARRAYS.items()}
-    arrays["kept_events"] = np.frombuffer(b'[["a", "x"]][["b", "y"]]', dtype=np.uint8)
-    arrays["kept_parts"] = np.zeros((2, 0), dtype=np.int64)
-    model = NetworkEM(BayesianNetwork({"a": [], "b": ["a"]})).load_state(OLD_META, arrays)
-    assert model.network.counts("a") == {("x",): 3277 / UNIT, ("z",): 1843 / UNIT}
-    while model.revisit():
-        pass
-    again = NetworkEM(BayesianNetwork({"a": [], "b": ["a"]})).load_state(*model.state())
-    assert digest(again) == digest(model)
-    share = again.network.counts("a")["x",] - 2.0  # of the weight of 2: 2 P(a = x) = 2 (2 + s + 1) / (5 + 2)
-    assert share == pytest.approx(2 * (3 + share) / 7, abs=1e-8)
-    for x, w in [({"a": "x"}, 1), ({"b": "y"}, 2), ({"a": "x", "b": "y"}, 1), ({"a": "z", "b": "y"}, 1)]:
-        again.unlearn_one(x, w)
-    assert counted(again) == ({"a": {}, "b": {}}, 0)
-
-
 @given(networks(most=4))
 @settings(max_examples=50)
 def test_each_table_counts_the_weight_of_all_events(case):
