@@ -18,7 +18,8 @@ pytestmark = pytest.mark.thorough
 PROGRAM = """
 import sys
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
-from streamnb.cli import main, opening, wiring
+from streamnb.cli import main
+from streamnb.runtime import context, factories
 from streamnb.queries.answers import rehearse_answers
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
@@ -26,8 +27,8 @@ from streamnb.kernels.jit import _Kernel
 
 folder, settings = sys.argv[1], sys.argv[2:]
 url = f"log.url=sqlite:///{folder}/log.db"
-wiring.warm_up(load(None, {}, [url, *settings]), rehearse_answers)
-wiring.warm_up = lambda config=None, *_: 0.0
+factories.warm_up(load(None, {}, [url, *settings]), rehearse_answers)
+factories.warm_up = lambda config=None, *_: 0.0
 compile = _Kernel.compile
 late = set()
 

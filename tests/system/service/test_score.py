@@ -35,7 +35,8 @@ STEPS = ("deliver", "send_offsets_to_transaction", "commit_transaction")
 """Of a transaction; before each a process may stand still."""
 AT = """
 import os, pathlib, signal
-from streamnb.event_logs.kafka import kafka_python, librdkafka
+from streamnb.event_logs.kafka.kafka_python_client import _KafkaPythonTransactionalProducer
+from streamnb.event_logs.kafka.librdkafka_client import _LibrdkafkaTransactionalProducer
 def armed(kind):
     deliver, call = kind.deliver, getattr(kind, {step!r})
     def note(self, records):
@@ -49,8 +50,8 @@ def armed(kind):
         return call(self, *given)
     setattr(kind, {step!r}, at)
     kind.deliver = note
-armed(kafka_python._TransactionalProducer)
-armed(librdkafka._TransactionalProducer)
+armed(_KafkaPythonTransactionalProducer)
+armed(_LibrdkafkaTransactionalProducer)
 """
 """Strikes a process once, at a step of a transaction that publishes something."""
 NOBODY = """
@@ -64,7 +65,8 @@ Transactions.send = bare
 """Offsets that come without the membership."""
 APART = """
 import os, signal
-from streamnb.event_logs.kafka import kafka_python, librdkafka
+from streamnb.event_logs.kafka.kafka_python_client import _KafkaPythonTransactionalProducer
+from streamnb.event_logs.kafka.librdkafka_client import _LibrdkafkaTransactionalProducer
 from streamnb.event_logs.kafka.partition_sharing import GroupShare
 def without(kind):
     deliver, send = kind.deliver, kind.send_offsets_to_transaction
@@ -73,8 +75,8 @@ def without(kind):
         return deliver(self, records)
     kind.deliver = note
     kind.send_offsets_to_transaction = lambda self, *given: None if self.is_full else send(self, *given)
-without(kafka_python._TransactionalProducer)
-without(librdkafka._TransactionalProducer)
+without(_KafkaPythonTransactionalProducer)
+without(_LibrdkafkaTransactionalProducer)
 commit = GroupShare.commit
 def apart(self, outputs, records):
     done = commit(self, outputs, records)
