@@ -12,7 +12,7 @@ from streamnb.config import Config
 from streamnb.engine.journal.slice_replay import SliceReader
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.engine.processing.event_processor import EventProcessor
-from streamnb.engine.retraining.log_retraining import evicted_before
+from streamnb.engine.retraining.log_retraining import erased_before
 from streamnb.errors import ConfigError, JournalError, LogError
 from streamnb.evaluation.evaluation_page import EvaluationPage
 from streamnb.evaluation.holdout import Row
@@ -63,7 +63,7 @@ def history_of(config: Config, log: Log) -> Iterator[LogHistory]:
         raise JournalError(f"{fault}; `streamnb verify` reports all faults")
     if seen.first is None:
         raise JournalError("the journal is empty: a history is what a learner has read, and none has run yet")
-    forgotten = evicted_before(factories.snapshots(config), seen.end.origin.floor)
+    forgotten = erased_before(factories.snapshots(config), seen.end.origin.floor)
     left_out = {partition: set(offsets.tolist()) for partition, offsets in forgotten.items()}
     reader, gone = SliceReader(log), 0
     for step in steps(log, seen, {}):

@@ -369,7 +369,7 @@ class EventProcessor:
             reader.load_state(*found.model)
         self.model = reader
         self.report_all_tenants(names)
-        self.forgotten, self._known = found.evicted, KnownClasses()
+        self.forgotten, self._known = found.all_erased, KnownClasses()
         if self.late is not None:
             self.late.adopt(found.first, found.pruned, found.erased)
 

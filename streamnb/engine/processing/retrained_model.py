@@ -24,7 +24,7 @@ class RetrainedModel(NamedTuple):
         first: number of the first event that may wait for labels.
         pruned: int32, the model's number of prunings when it learned each event from `first` on.
         erased: int64, numbers of erased events, which wait no longer.
-        evicted: all events ever erased.
+        all_erased: all events ever erased.
         forgets: this retraining erases some of them.
     """
 
@@ -33,7 +33,7 @@ class RetrainedModel(NamedTuple):
     first: int
     pruned: Codes
     erased: Ints
-    evicted: Offsets
+    all_erased: Offsets
     forgets: bool
 
     @property
@@ -45,7 +45,7 @@ class RetrainedModel(NamedTuple):
         """Return the parts of its file."""
         meta = {"to": self.to, "first": self.first, "forgets": self.forgets}
         rebuilt = SnapshotPart(meta, {"pruned": self.pruned, "gone": self.erased})
-        return {"model": self.model, "rebuilt": rebuilt, "forgotten": part_of(self.evicted)}
+        return {"model": self.model, "rebuilt": rebuilt, "forgotten": part_of(self.all_erased)}
 
     @classmethod
     def from_parts(cls, parts: Mapping[str, SnapshotPart]) -> Self:

@@ -83,7 +83,7 @@ class Retraining:
             raise JournalError("the journal is empty: nothing has been learned yet")
         at = end.n if at is None else at
         _check_beginning(source.log, identity)
-        known = evicted_before(source.snapshots, end.origin.floor)
+        known = erased_before(source.snapshots, end.origin.floor)
         truths = LabelResolution(source.learner().settings, known)
         before = self._processed(truths, at)
         truths.finish()
@@ -158,7 +158,7 @@ class Retraining:
         return recover(self._source.log, NoSnapshots(), learner, blind, at=at)
 
 
-def evicted_before(snapshots: Snapshots, floor: int) -> Offsets:
+def erased_before(snapshots: Snapshots, floor: int) -> Offsets:
     """Return events erased up to record `floor`, from the newest snapshot; raise JournalError without one."""
     if floor < 0:
         return {}

@@ -48,7 +48,7 @@ def check_rebuilt(
             text = f"the model of {name} is not the model that the log gives"
             findings.differs(REBUILT, text, {"record": adopted}, found=known, expected=digest)
     if not findings.count(REBUILT):
-        without = sum(map(len, rebuilding.retrained().evicted.values()))
+        without = sum(map(len, rebuilding.retrained().all_erased.values()))
         what = f", without the {without:,} events that were forgotten" if without else ""
         text = f"{pluralize(rebuilding.learned, 'event')}{what}: the same model, bit for bit"
         findings.ok(REBUILT, text, record=adopted)
