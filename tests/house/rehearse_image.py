@@ -120,15 +120,15 @@ def live(stage):
         port = str(free.getsockname()[1])  # another learner of this machine may have the image's
     listen = {"STREAMNB_HTTP__LISTEN": f"127.0.0.1:{port}"}
     stage.env |= {"STREAMNB_LOG__URL": "sqlite:////var/lib/streamnb/log.db"} | listen
-    volume = stage.root / stage.add["VOLUME"][1:]
+    volume = stage.root / stage.said["VOLUME"][1:]
     mount("-t", "tmpfs", "-o", f"uid={stage.user[0]},gid={stage.user[1]},mode=0750", "tmpfs", volume)
     mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", stage.root / "tmp")
     mount("-o", "remount,ro", stage.root)
-    words = [*json.loads(stage.add["ENTRYPOINT"]), *json.loads(stage.add["CMD"])]
+    words = [*json.loads(stage.said["ENTRYPOINT"]), *json.loads(stage.said["CMD"])]
     began = time.monotonic()
     process = subprocess.Popen(stage.command(words), start_new_session=True)
     check = stage.command(
-        json.loads(stage.add["HEALTHCHECK"].split("CMD")[1].replace(stage.add["EXPOSE"], port))
+        json.loads(stage.said["HEALTHCHECK"].split("CMD")[1].replace(stage.said["EXPOSE"], port))
     )
     while subprocess.run(check, stderr=subprocess.DEVNULL, check=False).returncode:
         if process.poll() is not None or time.monotonic() - began > 120:
@@ -136,7 +136,7 @@ def live(stage):
             return f"it was not healthy within 120 s (exit code {process.poll()})"
         time.sleep(0.2)
     print(f"healthy after {time.monotonic() - began:.1f} s", flush=True)
-    process.send_signal(signal.Signals[stage.add["STOPSIGNAL"]])
+    process.send_signal(signal.Signals[stage.said["STOPSIGNAL"]])
     code = process.wait(60)
     kept = sorted(path.name for path in volume.rglob("*"))
     return "" if code == 0 and "log.db" in kept else f"exit code {code}; it left {kept}"

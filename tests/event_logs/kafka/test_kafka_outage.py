@@ -233,7 +233,7 @@ def prove_exactly_once(program, raws):
 
 def await_predictions(program, number, learner):
     """Or the learner's end: which of the two it was shows when it is stopped."""
-    until(lambda: not learner.is_going() or len(program.ids("predictions")) >= number, learner.add)
+    until(lambda: not learner.is_going() or len(program.ids("predictions")) >= number, learner.said)
 
 
 # -- down at the start ------------------------------------------------------------------------------------
@@ -356,7 +356,7 @@ def test_a_standby_outlives_a_cluster_that_is_gone_for_longer_than_any_election(
     first.kill()
     program.run("replay", events)
     impatient = (
-        "from streamnb.event_logs.kafka import leader_election as election; election._MOST_PATIENT = 2.0"
+        "from streamnb.event_logs.kafka import leader_election; leader_election._MOST_PATIENT = 2.0"
     )
     standby = make(model=program.model, log={"session_timeout": "30s"}).start("run", first=impatient)
     with KafkaAdminClient(bootstrap_servers=cluster.address) as admin:
