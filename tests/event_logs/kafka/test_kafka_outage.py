@@ -355,9 +355,7 @@ def test_a_standby_outlives_a_cluster_that_is_gone_for_longer_than_any_election(
     await_predictions(program, len(RAWS), first)
     first.kill()
     program.run("replay", events)
-    impatient = (
-        "from streamnb.event_logs.kafka import leader_election; leader_election._MOST_PATIENT = 2.0"
-    )
+    impatient = "from streamnb.event_logs.kafka import leader_election; leader_election._MOST_PATIENT = 2.0"
     standby = make(model=program.model, log={"session_timeout": "30s"}).start("run", first=impatient)
     with KafkaAdminClient(bootstrap_servers=cluster.address) as admin:
         until(lambda: admin.describe_groups([group])[group]["group_state"] == "PreparingRebalance")
