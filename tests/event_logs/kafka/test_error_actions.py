@@ -101,7 +101,7 @@ OURS = {
     "Fenced": (DEPOSED, DEPOSED),
     "JournalError": (CORRUPTED, CORRUPTED),
     "OtherStream": (CORRUPTED, CORRUPTED),
-    "ForeignRecord": (CORRUPTED, CORRUPTED),
+    "ForeignRecordError": (CORRUPTED, CORRUPTED),
 }
 
 
