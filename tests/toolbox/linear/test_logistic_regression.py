@@ -480,22 +480,6 @@ def test_restart_is_no_restart(before, after, memory):
     assert restored.predict_proba_one({"a": 1.0}) == model.predict_proba_one({"a": 1.0})
 
 
-def test_a_state_that_keeps_no_events_goes_on_without():
-    """One of a version that had no memory: it learns as that version did, and is saved as one that keeps none."""
-    stream = [({"x": float(i)}, i > 4) for i in range(9)]
-    meta, arrays = taught(stream, memory=0).state()
-    old = (
-        {name: arrays[name] for name in ("means", "roots")},
-        {k: meta[k] for k in ("type", "C", "classes", "columns")},
-    )
-    model, plain = LogisticRegression().load_state(old[1], old[0]), taught(stream, memory=0)
-    for each in (model, plain):
-        for x, y in stream:
-            each.learn_one(x, not y)
-    again = LogisticRegression().load_state(*model.state())
-    assert again.weights == model.weights == plain.weights
-
-
 def damaged(**changes):
     meta, arrays = taught([({"x": 1.0}, "a"), ({"x": 2.0, "c": "u"}, "b")]).state()
     for name, value in changes.items():
