@@ -248,7 +248,7 @@ def test_nothing_is_written_and_nothing_acquired(open_log, tmp_path):
             self._log = log
 
         def __getattr__(self, name):
-            assert name in {"read", "offsets", "extents", "partitions", "topic_id"}
+            assert name in {"read", "offsets", "offset_ranges", "partitions", "topic_id"}
             return getattr(self._log, name)
 
     log = open_log(**TOPICS)
