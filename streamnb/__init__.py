@@ -118,7 +118,7 @@ def _public(name: str) -> Any:
     return getattr(sys.modules[__name__], name) if name in _PUBLIC else None
 
 
-register({"model_files": _model_files, "html": _html, "public": _public})
+register(_model_files, _html, _public)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ only if its function is called, and no import runs uphill.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,10 +45,11 @@ class Hooks:
     public: Callable[[str], Any]
 
 
-def register(hooks: Mapping[str, Callable[..., Any]]) -> None:
-    """Set the loaders of `Hooks` by name."""
-    for name, loader in hooks.items():
-        setattr(Hooks, name, staticmethod(loader))
+def register(
+    model_files: Callable[[], ModelFiles], html: Callable[[object], str], public: Callable[[str], Any]
+) -> None:
+    """Set the loaders of `Hooks`."""
+    Hooks.model_files, Hooks.html, Hooks.public = model_files, html, public
 
 
 class Shown:

@@ -233,8 +233,6 @@ def complaints(name, tree):  # noqa: C901  one rule after the other
                     break
             if room in {"config", "engine"} and is_concrete(imported):
                 yield f"{name} imports the concrete {imported}"
-            if room == "models" and rest[0] == "toolbox":
-                yield f"{name} imports {imported} of the toolbox"
         if name not in ONLY_IN.get(top, {name}):
             yield f"{name} imports {top}"
         if room in PURE and name not in OPENS_FILES and top in IMPURE:
@@ -266,8 +264,7 @@ def test_imports_run_downhill():
 )
 def test_an_import_uphill_is_found(name, line):
     assert (ROOT / name).exists()
-    assert complaints(name, ast.parse(line))
-    assert list(complaints(name, ast.parse(line)))
+    assert len(list(complaints(name, ast.parse(line)))) == 1
 
 
 def test_every_room_stands_on_a_floor():
@@ -310,14 +307,17 @@ def test_no_circle_and_no_long_chain_inside_the_models():
     below = {
         f"streamnb/{name}".removesuffix(".py").replace("/", "."): set(imports(tree))
         for name, tree in modules()
-        if name.split("/")[0] in {"values", "kernels", "statistics", "features", "models", "toolbox"}
+        if name.split("/")[0]
+        in {"values", "kernels", "statistics", "features", "scoring", "models", "toolbox"}
     }
     chain = {}
     for module in TopologicalSorter(below).static_order():  # raises CycleError
-        under = [chain[other] for other in below.get(module, ()) if other in below]
+        # How kernels are compiled is one link: the models see the decorator alone.
+        others = () if module.startswith("streamnb.kernels.") else below.get(module, ())
+        under = [chain[other] for other in others if other in below]
         chain[module] = [module, *max(under, key=len, default=[])]
     longest = max(chain.values(), key=len)
-    assert len(longest) <= 12, " > ".join(longest)
+    assert len(longest) <= 10, " > ".join(longest)
 
 
 def test_pure_code_reads_no_clock_and_does_no_io():
