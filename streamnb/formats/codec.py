@@ -7,7 +7,8 @@ read what it accepts exactly as the slow path does, which defines a record's mea
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
@@ -75,6 +76,7 @@ class _PlainEvent(msgspec.Struct, gc=False):
 
 
 _decode_plain = msgspec.json.Decoder(_PlainEvent).decode
+_decode_plain_lines = msgspec.json.Decoder(_PlainEvent).decode_lines
 
 
 class _PlainLabel(msgspec.Struct, gc=False):
@@ -86,7 +88,7 @@ class _PlainLabel(msgspec.Struct, gc=False):
     withdraw: bool | None = None
 
 
-_decode_plain_verdicts = msgspec.json.Decoder(_PlainLabel).decode_lines
+_decode_plain_labels = msgspec.json.Decoder(_PlainLabel).decode_lines
 
 
 def decode_event(raw: bytes, schema: EventSchema, key: bytes | None = None, recorded: float = 0.0) -> Event:
@@ -110,6 +112,64 @@ def decode_event(raw: bytes, schema: EventSchema, key: bytes | None = None, reco
     event = _read_plain(raw) if schema.is_plain and len(raw) <= schema.max_bytes else None
     if event is None:
         event = _read_event(parse(raw, schema.max_bytes), schema, key)
+    return _in_context(event, schema, key, recorded)
+
+
+def decode_events(
+    raws: Sequence[bytes],
+    schema: EventSchema = _USUAL,
+    keys: Sequence[bytes | None] = (),
+    recorded: Sequence[float] = (),
+) -> list[Event | MalformedEvent]:
+    """Return the result of `decode_event`, or its error, for each record.
+
+    Plain records are parsed together. If one of them is not plain, each half is tried again, so that a few
+    others do not slow the rest down.
+
+    Args:
+        raws: values of the records.
+        schema: how they are read.
+        keys: their keys, or nothing.
+        recorded: the log's times of the records, or nothing.
+    """
+    n = len(raws)
+    keys, recorded = keys or (None,) * n, recorded or (0.0,) * n
+    if schema.is_plain and n > 1:
+        plain = _decode_lines(raws, _decode_plain_lines, schema.max_bytes)
+        if plain is not None:
+            rows = zip(plain, raws, keys, recorded, strict=True)
+            if schema.entity_path is None and not schema.aliases and schema.clock == "log":
+                return [
+                    Event(one.id, {"text": one.text}, one.label, 1.0, time if 0.0 < time < LATEST else None)
+                    if one.text is not None
+                    and one.ts is None
+                    and not one.features
+                    and len(raw) - len(one.text) <= SHALLOW
+                    else _event_or_error(raw, schema, key, time, one)
+                    for one, raw, key, time in rows
+                ]
+            return [_event_or_error(raw, schema, key, time, one) for one, raw, key, time in rows]
+        half = n // 2
+        return decode_events(raws[:half], schema, keys[:half], recorded[:half]) + decode_events(
+            raws[half:], schema, keys[half:], recorded[half:]
+        )
+    return [_event_or_error(*row, None) for row in zip(raws, repeat(schema), keys, recorded, strict=False)]
+
+
+def _event_or_error(
+    raw: bytes, schema: EventSchema, key: bytes | None, recorded: float, plain: _PlainEvent | None
+) -> Event | MalformedEvent:
+    try:
+        event = None if plain is None else _plain_event(plain, raw)
+        if event is None:
+            return decode_event(raw, schema, key, recorded)
+        return _in_context(event, schema, key, recorded)
+    except MalformedEvent as error:
+        return error
+
+
+def _in_context(event: Event, schema: EventSchema, key: bytes | None, recorded: float) -> Event:
+    """Complete an event by the record's key and time, and by the aliases of labels."""
     if schema.entity_path == "":
         event.x.pop(ENTITY, None)  # a feature of that name, if the event took the fast path
         if key:
@@ -131,6 +191,10 @@ def _read_plain(raw: bytes) -> Event | None:
         record = _decode_plain(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    return _plain_event(record, raw)
+
+
+def _plain_event(record: _PlainEvent, raw: bytes) -> Event | None:
     body, x, ts = record.text, record.features, record.ts
     may_be_label = body is None and not x
     # Bytes outside the text may nest too deeply, if there are enough of them.
@@ -278,24 +342,37 @@ def _in_time(label: LabelRecord, recorded: float) -> LabelRecord | MalformedEven
     return label
 
 
-def _read_plain_labels(raws: Sequence[bytes], max_bytes: int) -> list[LabelRecord]:
-    """Return the label records, decoded all at once, or none if one of them needs the slow path.
+def _decode_lines(
+    raws: Sequence[bytes], decode: Callable[[bytes], list[T]], max_bytes: int
+) -> list[T] | None:
+    """Return the values of JSON objects, decoded together as lines; None if one of them is not plain.
 
-    If each record begins and ends with a brace, no label extends over its record's end, because JSON never
-    has a brace, a line feed and a brace inside a value.
+    If each record begins and ends with a brace, no value extends over its record's end, because JSON never
+    has a brace, a line feed and a brace inside a value. So each record has at least one value, and exactly
+    one if there are as many values as records.
     """
     lines, n = b"\n".join(raws), len(raws)
     if not n == lines.count(b"\n") + 1 == lines.count(b"}\n{") + 1 or lines[:1] + lines[-1:] != b"{}":
-        return []
-    if max(map(len, raws)) > min(max_bytes, SHALLOW):
-        return []
+        return None
+    if max(map(len, raws)) > max_bytes:
+        return None
     try:
         if not lines.isascii():
             lines.decode()  # msgspec does not check the strings that it skips
-        found = _decode_plain_verdicts(lines)
+        found = decode(lines)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return []
-    if len(found) != n or any(map(_is_odd, found)):
+        return None
+    return found if len(found) == n else None
+
+
+def _read_plain_labels(raws: Sequence[bytes], max_bytes: int) -> list[LabelRecord]:
+    """Return the label records, decoded together, or none if one of them needs the slow path."""
+    found = (
+        None
+        if max(map(len, raws), default=0) > SHALLOW
+        else _decode_lines(raws, _decode_plain_labels, max_bytes)
+    )
+    if found is None or any(map(_is_odd, found)):
         return []
     return [LabelRecord(item.id, item.label, item.source or UNNAMED, item.weight, item.ts) for item in found]  # type: ignore[arg-type]
 

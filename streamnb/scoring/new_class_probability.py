@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -13,6 +14,8 @@ _LOWEST, _HIGHEST = -10, 20
 _BITS, _DIGITS = 10, 4
 CONCENTRATIONS = 2.0 ** np.arange(_LOWEST, _HIGHEST + 1)
 """Number of hypotheses, one of them the urn's."""
+_MOST_CACHED = 4096
+_CACHE: dict[tuple[int, int], float] = {}
 _LOGS = np.log(CONCENTRATIONS)
 _LOG_GAMMAS = np.array([math.lgamma(theta) for theta in CONCENTRATIONS])
 
@@ -38,7 +41,7 @@ def published_new_class_probability(events: Ints, classes: Ints, held: Floats | 
     low = events - events % step
     starts = np.flatnonzero((np.diff(low, prepend=-1) != 0) | (np.diff(classes, prepend=-1) != 0))
     columns = (each[starts].tolist() for each in (low, step, classes))
-    sides = [(_one(n, k), _one(n + more, k)) for n, more, k in zip(*columns, strict=True)]
+    sides = _evaluated([(at, k) for n, more, k in zip(*columns, strict=True) for at in (n, n + more)])
     times = np.diff(starts, append=events.size)
     before, after = np.repeat(np.reshape(sides, (-1, 2)), times, axis=0).T
     u = before + (after - before) * ((events - low) / step)
@@ -47,6 +50,15 @@ def published_new_class_probability(events: Ints, classes: Ints, held: Floats | 
     return np.asarray(np.round(u * scale) / scale)
 
 
-@lru_cache(maxsize=1024)
-def _one(events: int, classes: int) -> float:
-    return float(new_class_probability(np.array([events]), np.array([classes]))[0])
+def _evaluated(pairs: Sequence[tuple[int, int]]) -> list[float]:
+    """Return `new_class_probability` of each (events, classes); what is not cached is computed at once."""
+    found = {pair: _CACHE.get(pair) for pair in pairs}
+    missing = [pair for pair, value in found.items() if value is None]
+    if missing:
+        events, classes = np.array(missing).T
+        computed = dict(zip(missing, new_class_probability(events, classes).tolist(), strict=True))
+        found |= computed
+        if len(_CACHE) > _MOST_CACHED:
+            _CACHE.clear()
+        _CACHE.update(computed)
+    return [cast("float", found[pair]) for pair in pairs]

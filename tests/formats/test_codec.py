@@ -38,6 +38,7 @@ from streamnb.formats import codec
 from streamnb.formats.codec import (
     decode_alert,
     decode_event,
+    decode_events,
     decode_label,
     decode_labels,
     decode_metrics,
@@ -551,6 +552,64 @@ def test_many_labels_at_once_are_read_as_one_after_the_other(raws):
     together = decode_labels(raws, EventSchema(max_bytes=500))
     found = [(one.reason, one.path) if isinstance(one, MalformedEvent) else one for one in together]
     assert found == list(map(alone, raws)) == [alone(raw, 300) for raw in raws]
+
+
+EVENTS = [
+    b'{"id":"a","text":"free"}',
+    b'{"id":"b","text":"","label":"x","ts":5}',
+    b'{"id":"c","text":"a","label":"y","ts":"1970-01-01T00:00:05Z"}',
+    b'{"id":"d","features":{"n":1,"gone":null},"label":"x"}',
+    b'{"id":"e","text":"b","features":{"entity":"own","flag":true}}',
+    b'{"id":"f","text":"b","features":{"text":"twice"}}',
+    b'{"id":"g","text":"late","ts":4000000000}',
+    b'{"id":"h","text":"odd","ts":1790000000000}',
+    b'{"id":"i","text":"a","more":' + b"[" * 99 + b"]" * 99 + b"}",
+    b'{"id":"j","text":"a","more":' + b"[" * 110 + b"]" * 110 + b"}",
+    b'{"id":"k","text":"a","more":["[{","[{"],"pad":"' + b"[" * 300 + b'"}',
+    b'{"id":"l","text":"' + "d\u00e9j\u00e0 ".encode() * 40 + b'"}',
+    b'{"id":"m","text":"' + b"long " * 100 + b'"}',
+    b"1,2",
+    b"{}],[{}",
+    b'{"id":"n","text":"b"},{"id":"o","text":"b"}',
+    *PIECES,
+    *(case.raw for case in MALFORMED if len(case.raw) < 600),
+    *LABEL_RECORDS,
+    *NOT_LABELS,
+]
+SCHEMAS = [
+    EventSchema(max_bytes=500),
+    EventSchema(max_bytes=500, clock="event"),
+    EventSchema(max_bytes=500, entity_path=""),
+    EventSchema(max_bytes=500, aliases={"x": "y", "ham": ""}),
+    EventSchema(max_bytes=500, attributes=(AttributeSpec("n", "continuous", "$.features.n"),)),
+]
+
+
+@given(st.lists(st.sampled_from(EVENTS), max_size=9), st.sampled_from(SCHEMAS), st.booleans())
+def test_many_events_at_once_are_read_as_one_after_the_other(raws, schema, is_dated):
+    """No value extends over a record's border, and an error has the same detail."""
+    keys = [None if number % 3 else b"key" for number in range(len(raws))]
+    recorded = [1e9 * (number % 3) if is_dated else 0.0 for number in range(len(raws))]
+
+    def alone(*row):
+        try:
+            return decode_event(row[0], schema, *row[1:])
+        except MalformedEvent as error:
+            return error.reason, error.path, str(error)
+
+    together = decode_events(raws, schema, keys, recorded)
+    found = [(one.reason, one.path, str(one)) if isinstance(one, MalformedEvent) else one for one in together]
+    assert found == list(map(alone, raws, keys, recorded))
+    if not is_dated:
+        assert len(decode_events(raws, schema)) == len(raws)
+
+
+def test_plain_events_are_parsed_together_in_spite_of_one_that_is_not(monkeypatch):
+    plain, slow = [b'{"id":"%d","text":"free"}' % number for number in range(64)], []
+    monkeypatch.setattr(codec, "decode_event", lambda raw, *_: slow.append(raw))
+    decode_events([*plain[:40], b"1,2", *plain[40:]], OPEN)
+    assert b"1,2" in slow
+    assert len(slow) <= 2
 
 
 def test_a_label_of_a_few_bytes_may_be_too_long_as_well():
