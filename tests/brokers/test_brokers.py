@@ -16,12 +16,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
-from kafka.errors import (
-    KafkaError,
-    KafkaTimeoutError,
-    NotEnoughReplicasError,
-    TopicAuthorizationFailedError,
-)
+from kafka.errors import KafkaError, KafkaTimeoutError, NotEnoughReplicasError, TopicAuthorizationFailedError
 from kafka.net.compat import KafkaNetClient
 
 from tests import ROOT
@@ -337,12 +332,7 @@ def test_make_kafka_keeps_its_data_and_leaves_no_orphan_however_it_ends(broker, 
 
 def test_make_kafka_says_in_one_line_what_is_missing(tmp_path):
     done = subprocess.run(
-        [*SERVE, tmp_path],
-        cwd=ROOT,
-        env={"PATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
+        [*SERVE, tmp_path], cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1

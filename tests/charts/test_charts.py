@@ -82,11 +82,7 @@ def test_the_axis_goes_by_what_follows_the_beginning():
     [(0.12345, "0.123", "0.123", "12.3 %"), (1234.0, "1,234", "1.23k", "123400 %"), (1.0, "1", "1", "100 %")],
 )
 def test_numbers_read_well(value, number, count, percent):
-    assert (charts.number(value), charts.count(value), charts.percent(value)) == (
-        number,
-        count,
-        percent,
-    )
+    assert (charts.number(value), charts.count(value), charts.percent(value)) == (number, count, percent)
     assert charts.number(math.nan) == charts.percent(None) == "-"
 
 

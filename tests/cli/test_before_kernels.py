@@ -26,10 +26,7 @@ REFUSED = [
     ("evaluate missing.jsonl --holdout 2/3", f"missing.jsonl: {NO_FILE}"),
     ("evaluate plain.jsonl.gz", "the name ends in .gz"),
     ("evaluate good.csv --label-column x", "no column 'x' for label; there are id, text, label"),
-    (
-        "evaluate other.csv",
-        "other.csv: no event has a label: there is no column 'label'; the columns are id, text, class; --label-column",
-    ),
+    ("evaluate other.csv", "other.csv: no event has a label: there is no column 'label'; the columns are id, text, class; --label-column"),
     ("evaluate good.csv --order missing.txt", f"missing.txt: {NO_FILE}"),
     ("evaluate good.csv --order beyond.txt", "names rows beyond the 1 of the file"),
     ("evaluate good.csv --predictions none/p", f"none/p: {NO_FILE}"),
@@ -48,21 +45,12 @@ REFUSED = [
     (f"latency --log {NOWHERE}", "127.0.0.1:1"),
     ("run --set http.listen= --log sqlite:///none/log.db", "none/log.db"),
     ("run --set http.listen= --log sqlite:///other.csv", "other.csv"),
-    (
-        "run --set http.listen= --log sqlite:///parts.db --set topics.journal=events --set topics.events=e",
-        "2 partitions, not 1",
-    ),
+    ("run --set http.listen= --log sqlite:///parts.db --set topics.journal=events --set topics.events=e", "2 partitions, not 1"),
     ("run --log sqlite:///log.db --set http.listen=127.0.0.1:PORT", "which cannot be listened on"),
-    (
-        "run --set http.listen= --log sqlite:///log.db --set snapshots.folder=good.csv",
-        "cannot list good.csv: Not a directory",
-    ),
+    ("run --set http.listen= --log sqlite:///log.db --set snapshots.folder=good.csv", "cannot list good.csv: Not a directory"),
     (f"run --set http.listen= --log {NOWHERE}", "127.0.0.1:1"),
     ("run --set http.listen= --config missing.toml", "missing.toml"),
-    (
-        "run --set http.listen= --set events.label=$.no --log sqlite:///begun.db",
-        'under this configuration: events.label was "$.label" and is "$.no"',
-    ),
+    ("run --set http.listen= --set events.label=$.no --log sqlite:///begun.db", 'under this configuration: events.label was "$.label" and is "$.no"'),
     ("compare missing.csv --against model.kind=naive_bayes", f"missing.csv: {NO_FILE}"),
     ("replay missing.csv --log sqlite:///log.db", f"missing.csv: {NO_FILE}"),
     (f"replay good.csv --log {NOWHERE}", "127.0.0.1:1"),
@@ -74,7 +62,7 @@ REFUSED = [
     ("snapshot rollback --to 0 --log sqlite:///begun.db", "there is nothing after 0 to undo"),
     ("snapshot diff 0 1 --log sqlite:///begun.db", "there is no journal record 1"),
     ("warm anything", "unrecognized arguments"),
-]
+]  # fmt: skip
 RIGHT = [
     "evaluate good.csv",
     "ablate good.csv",

@@ -89,11 +89,7 @@ def test_who_needs_no_model_imports_none(tmp_path, command):
         "finally: print([name for name in ('numpy', 'numba', 'river', 'pandas') if name in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *command, *log],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
+        [sys.executable, "-c", code, *command, *log], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stdout.splitlines()[-1] == "[]"
 

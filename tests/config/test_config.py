@@ -861,76 +861,34 @@ FILE_ERRORS = [
         "attributes = [{name='n', kind='nominal', values=[]}]",
         "attributes[0].values is []; expected a list of strings, booleans or finite numbers, none of them twice",
     ),
-    (
-        "attributes = [{name='n', kind='nominal', n_values=0}]",
-        "attributes[0].n_values is 0; expected an integer from 1 to 2147483648",
-    ),
+    ("attributes = [{name='n', kind='nominal', n_values=0}]", "attributes[0].n_values is 0; expected an integer from 1 to 2147483648"),
     (
         "attributes = [{name='n', kind='nominal', values=['a'], n_values=2}]",
         "attributes[0].n_values is 2; expected attributes[0].values or attributes[0].n_values",
     ),
-    (
-        "attributes = [{name='n', kind='continuous', values=[1]}]",
-        'attributes[0].values is ["1"]; expected no values for a continuous attribute',
-    ),
-    (
-        "attributes = [{name='f', kind='continuous', min=2, max=2}]",
-        "attributes[0].max is 2.0; expected more than attributes[0].min, 2",
-    ),
-    (
-        "attributes = [{name='n', kind='nominal', max=2}]",
-        "attributes[0].max is 2.0; expected no max for a nominal attribute",
-    ),
-    (
-        "attributes = [{name='t', kind='text', n_values=2}]",
-        "attributes[0].n_values is 2; expected no n_values for a text attribute",
-    ),
-    (
-        f"attributes = [{TEXT_ATTRIBUTE}, {{name='n'}}]",
-        'attributes[1].kind is missing; expected "text", "nominal" or "continuous"',
-    ),
-    (
-        "attributes = [{name='n', kind='number'}]",
-        'attributes[0].kind is "number"; expected "text", "nominal" or "continuous"',
-    ),
-    (
-        f"attributes = [{TEXT_ATTRIBUTE}, {TEXT_ATTRIBUTE}]",
-        'attributes[1].name is "t"; expected another name than attributes[0] has',
-    ),
-    (
-        "attributes = [{name='n', kind='nominal', alpha=1, m=2}]",
-        "attributes[0].m is 2.0 and attributes[0].alpha is 1.0; expected one of them",
-    ),
-    (
-        "attributes = [{name='n', kind='nominal', p=0.5}]",
-        "attributes[0].p is 0.5; expected attributes[0].m with it",
-    ),
-    (
-        "attributes = [{name='n', kind='continuous', alpha=1}]",
-        "attributes[0].alpha is 1.0; expected no alpha for a continuous attribute",
-    ),
+    ("attributes = [{name='n', kind='continuous', values=[1]}]", 'attributes[0].values is ["1"]; expected no values for a continuous attribute'),
+    ("attributes = [{name='f', kind='continuous', min=2, max=2}]", "attributes[0].max is 2.0; expected more than attributes[0].min, 2"),
+    ("attributes = [{name='n', kind='nominal', max=2}]", "attributes[0].max is 2.0; expected no max for a nominal attribute"),
+    ("attributes = [{name='t', kind='text', n_values=2}]", "attributes[0].n_values is 2; expected no n_values for a text attribute"),
+    (f"attributes = [{TEXT_ATTRIBUTE}, {{name='n'}}]", 'attributes[1].kind is missing; expected "text", "nominal" or "continuous"'),
+    ("attributes = [{name='n', kind='number'}]", 'attributes[0].kind is "number"; expected "text", "nominal" or "continuous"'),
+    (f"attributes = [{TEXT_ATTRIBUTE}, {TEXT_ATTRIBUTE}]", 'attributes[1].name is "t"; expected another name than attributes[0] has'),
+    ("attributes = [{name='n', kind='nominal', alpha=1, m=2}]", "attributes[0].m is 2.0 and attributes[0].alpha is 1.0; expected one of them"),
+    ("attributes = [{name='n', kind='nominal', p=0.5}]", "attributes[0].p is 0.5; expected attributes[0].m with it"),
+    ("attributes = [{name='n', kind='continuous', alpha=1}]", "attributes[0].alpha is 1.0; expected no alpha for a continuous attribute"),
     (
         "attributes = [{name='n', kind='nominal', event_model='bernoulli'}]",
         'attributes[0].event_model is "bernoulli"; expected no event_model for a nominal attribute',
     ),
-    (
-        "attributes = [{name='n', kind='nominal', path='n'}]",
-        f'attributes[0].path is "n"; expected {PATH}',
-    ),
+    ("attributes = [{name='n', kind='nominal', path='n'}]", f'attributes[0].path is "n"; expected {PATH}'),
     (
         """attributes = [{name='n', kind='nominal', path='$["label"]'}]""",
         'attributes[0].path is "$.label"; expected another path than events.label has',
     ),
     # hypotheses
     ("hypotheses = {}", f"hypotheses is {{}}; expected {LIST.replace('attributes', 'hypotheses')}"),
-    (
-        "hypotheses = ['presence']",
-        'hypotheses[0] is "presence"; expected a table such as { likelihood = ..., alpha = ... }',
-    ),
-    (
-        "hypotheses = [{}, {likelyhood='presence'}]",
-        "hypotheses[1].likelyhood is unknown; did you mean hypotheses[1].likelihood?",
-    ),
+    ("hypotheses = ['presence']", 'hypotheses[0] is "presence"; expected a table such as { likelihood = ..., alpha = ... }'),
+    ("hypotheses = [{}, {likelyhood='presence'}]", "hypotheses[1].likelyhood is unknown; did you mean hypotheses[1].likelihood?"),
     (
         "hypotheses = [{likelihood='gaussian'}]",
         'hypotheses[0].likelihood is "gaussian"; expected "multinomial", "presence", "bernoulli" or "complement"',
@@ -938,39 +896,15 @@ FILE_ERRORS = [
     ("hypotheses = [{alpha=0}]", "hypotheses[0].alpha is 0; expected a finite number above 0"),
     ("hypotheses = [{m=0.0}]", "hypotheses[0].m is 0.0; expected a finite number above 0"),
     ("hypotheses = [{weight=-1}]", "hypotheses[0].weight is -1; expected a finite number of 0 or more"),
-    (
-        "hypotheses = [{alpha=1, m=2}]",
-        "hypotheses[0].m is 2.0 and hypotheses[0].alpha is 1.0; expected one of them",
-    ),
+    ("hypotheses = [{alpha=1, m=2}]", "hypotheses[0].m is 2.0 and hypotheses[0].alpha is 1.0; expected one of them"),
     ("hypotheses = [{p=0.5}]", "hypotheses[0].p is 0.5; expected hypotheses[0].m with it"),
-    (
-        "hypotheses = [{half_life=7}]",
-        'hypotheses[0].half_life is 7; expected a duration above 0 with its unit (ms, s, m, h, d), such as "30s"',
-    ),
-    (
-        "hypotheses = [{name='x'}, {}, {name='x'}]",
-        'hypotheses[2].name is "x"; expected another name than hypotheses[0] has',
-    ),
-    (
-        "hypotheses = [{likelihood='bernoulli', half_life='36h'}]",
-        f'hypotheses[0].half_life is "36h"; expected {LASTING}',
-    ),
-    (
-        "hypotheses = [{half_life='1d'}]\n[model]\nevent_model = 'bernoulli'",
-        f'hypotheses[0].half_life is "1d"; expected {LASTING}',
-    ),
-    (
-        "hypotheses = [{alpha=1}, {}]\n[model]\nalpha = 0",
-        "model.alpha is 0.0; expected a finite number above 0, for hypotheses[1] to take",
-    ),
-    (
-        "hypotheses = [{}]\n[model]\nm = 0",
-        "model.m is 0.0; expected a finite number above 0, for hypotheses[0] to take",
-    ),
-    (
-        "hypotheses = [{prior='given'}]",
-        'hypotheses[0].prior is "given"; expected weights in model.priors with it',
-    ),
+    ("hypotheses = [{half_life=7}]", 'hypotheses[0].half_life is 7; expected a duration above 0 with its unit (ms, s, m, h, d), such as "30s"'),
+    ("hypotheses = [{name='x'}, {}, {name='x'}]", 'hypotheses[2].name is "x"; expected another name than hypotheses[0] has'),
+    ("hypotheses = [{likelihood='bernoulli', half_life='36h'}]", f'hypotheses[0].half_life is "36h"; expected {LASTING}'),
+    ("hypotheses = [{half_life='1d'}]\n[model]\nevent_model = 'bernoulli'", f'hypotheses[0].half_life is "1d"; expected {LASTING}'),
+    ("hypotheses = [{alpha=1}, {}]\n[model]\nalpha = 0", "model.alpha is 0.0; expected a finite number above 0, for hypotheses[1] to take"),
+    ("hypotheses = [{}]\n[model]\nm = 0", "model.m is 0.0; expected a finite number above 0, for hypotheses[0] to take"),
+    ("hypotheses = [{prior='given'}]", 'hypotheses[0].prior is "given"; expected weights in model.priors with it'),
     (
         "hypotheses = [{}]\nattributes = [{name='t', kind='text', event_model='bernoulli'}]",
         'attributes[0].event_model is "bernoulli"; expected no event_model with hypotheses, which define how texts are read',
@@ -980,10 +914,7 @@ FILE_ERRORS = [
         "attributes[0].alpha is 0.0; expected a finite number above 0 with hypotheses",
     ),
     ("[posterior]\nprediction = 'best'", 'posterior.prediction is "best"; expected "mixture", "map" or "gibbs"'),
-    (
-        "[posterior]\nswitching_rate = 1.0",
-        "posterior.switching_rate is 1.0; expected a number of 0 or more, and below 1",
-    ),
+    ("[posterior]\nswitching_rate = 1.0", "posterior.switching_rate is 1.0; expected a number of 0 or more, and below 1"),
     ("[posterior]\nseed = -1", "posterior.seed is -1; expected an integer of 0 or more"),
     ("[predictions]\nhypotheses = 1", "predictions.hypotheses is 1; expected true or false"),
     ("[predictions]\nunseen = 1", "predictions.unseen is 1; expected true or false"),
@@ -1316,17 +1247,10 @@ CLIENT_TABLES = st.fixed_dictionaries(
 
 MONITOR_TABLES = [
     {"name": "errors", "kind": "error-rate", "tolerated": 0.01, "alarming": 0.05, "miss": 0.1},
-    {
-        "name": "spam",
-        "kind": "class-rate",
-        "label": "s",
-        "of": "labels",
-        "tolerated": [0.1, 0.3],
-        "alarming": [0.05, 0.4],
-    },
+    {"name": "spam", "kind": "class-rate", "label": "s", "of": "labels", "tolerated": [0.1, 0.3], "alarming": [0.05, 0.4]},
     {"name": "sure", "kind": "calibration", "tolerated": 0.05, "alarming": 0.15, "false_alarm": 0.001},
     {"name": "quiet", "kind": "no-labels", "after": "1d"},
-]
+]  # fmt: skip
 
 
 @st.composite

@@ -188,20 +188,14 @@ REFUSED = [
     ("[{kind='softmax', rate=inf}]", "hypotheses[0].rate is inf; expected a finite number above 0"),
     ("[{kind='softmax', pairs=1}]", "hypotheses[0].pairs is 1; expected true or false"),
     ("[{kind='softmax', weight=-1}]", "hypotheses[0].weight is -1; expected a finite number of 0 or more"),
-    (
-        "[{weight=0}, {kind='softmax', weight=0}]",
-        "hypotheses[0].weight is 0.0; expected a weight above 0 for at least one of the hypotheses",
-    ),
+    ("[{weight=0}, {kind='softmax', weight=0}]", "hypotheses[0].weight is 0.0; expected a weight above 0 for at least one of the hypotheses"),
     ("[{density='kernel'}]", 'hypotheses[0].density is "kernel"; expected "gaussian" or "binned"'),
     (
         "[{}, {density='binned', half_life='36h'}]",
         'hypotheses[1].half_life is "36h"; expected no half_life with density = "binned", for bins do not forget',
     ),
     ("[{calibrated='yes'}]", 'hypotheses[0].calibrated is "yes"; expected true or false'),
-    (
-        "[{kind='softmax'}, {kind='pool', variance=-1}]",
-        "hypotheses[1].variance is -1; expected a finite number above 0",
-    ),
+    ("[{kind='softmax'}, {kind='pool', variance=-1}]", "hypotheses[1].variance is -1; expected a finite number above 0"),
     ("[{kind='softmax', name='x'}, {name='x'}]", 'hypotheses[1].name is "x"; expected another name than hypotheses[0] has'),
     ("[{kind='pool'}]", f'hypotheses[0].kind is "pool"; {POOLED}'),
     ("[{}, {alpha=2}, {kind='pool'}]", f'hypotheses[2].kind is "pool"; {POOLED}'),

@@ -129,19 +129,13 @@ def test_the_keys_reach_the_model():
         ([NETWORK, 'attributes=[{name="text", kind="text"}]'], '"text"; expected "nominal" with'),
         ([NETWORK, NOMINAL, "model.m=2", "model.p=0.5"], "model.p is 0.5; expected its default"),
         ([NETWORK, NOMINAL, "model.parents={colour='label'}"], "model.parents is .*; expected a table of"),
-        (
-            [NETWORK, NOMINAL, "model.parents={size=['label']}"],
-            "model.parents.size is .*declared, which 'size'",
-        ),
+        ([NETWORK, NOMINAL, "model.parents={size=['label']}"], "model.parents.size is .*declared, which 'size'"),
         ([NETWORK, NOMINAL, "model.cells=0"], "model.cells is 0"),
         ([PARENTS], 'expected model.kind = "bayesian_network" with it'),
         (["model.C=2"], 'expected model.kind = "logistic_regression" with it'),
-        (
-            [LOGISTIC, TABLE, "model.memory=1MiB"],
-            'expected model.kind = "tenants" with it',
-        ),
+        ([LOGISTIC, TABLE, "model.memory=1MiB"], 'expected model.kind = "tenants" with it'),
     ],
-)
+)  # fmt: skip
 def test_what_contradicts_the_kind_is_refused(flags, said):
     with pytest.raises(ConfigError, match=said):
         configured(*flags)

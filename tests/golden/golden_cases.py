@@ -28,25 +28,12 @@ EVERY_HYPOTHESIS = [
     {"kind": "pool", "calibrated": True},
 ]
 MONITORS = [
-    {
-        "name": "errors",
-        "kind": "error-rate",
-        "tolerated": 0.05,
-        "alarming": 0.15,
-        "action": "pause",
-        "pause_records": 40,
-    },
-    {
-        "name": "share",
-        "kind": "class-rate",
-        "label": "spam",
-        "tolerated": [0.2, 0.4],
-        "alarming": [0.05, 0.6],
-    },
+    {"name": "errors", "kind": "error-rate", "tolerated": 0.05, "alarming": 0.15, "action": "pause", "pause_records": 40},
+    {"name": "share", "kind": "class-rate", "label": "spam", "tolerated": [0.2, 0.4], "alarming": [0.05, 0.6]},
     {"name": "sure", "kind": "calibration", "tolerated": 0.05, "alarming": 0.15},
     {"name": "new classes", "kind": "new-class"},
     {"name": "renew", "kind": "error-rate", "tolerated": 0.1, "alarming": 0.3, "action": "renew"},
-]
+]  # fmt: skip
 
 
 def events(*arguments, **options):
@@ -127,9 +114,7 @@ CASES = {
         attributes=TABLE,
         model={**NB, "prune": {"every": 60, "min_count": 2.0, "drop_most_frequent": 2, "max_attributes": 40}},
     ),
-    "naive Bayes, little memory": case(
-        stream("20news_bydate", 200), run, model=NB, memory={"budget": "1MiB"}
-    ),
+    "naive Bayes, little memory": case(stream("20news_bydate", 200), run, model=NB, memory={"budget": "1MiB"}),
     "naive Bayes on numbers": case(stream("elec2", 300), run, model=NB),
     "mixture": case(
         attributes=TABLE,
@@ -143,9 +128,7 @@ CASES = {
         hypotheses=EVERY_HYPOTHESIS[:4],
         posterior={"prediction": "map", "switching_rate": 0.01, "floor": False},
     ),
-    "mixture, Gibbs": case(
-        attributes=TABLE, hypotheses=EVERY_HYPOTHESIS[:10], posterior={"prediction": "gibbs", "seed": 7}
-    ),
+    "mixture, Gibbs": case(attributes=TABLE, hypotheses=EVERY_HYPOTHESIS[:10], posterior={"prediction": "gibbs", "seed": 7}),
     "semi-supervised": case(
         attributes=TABLE[:5],
         model={"kind": "semi_supervised", "unlabelled_weight": 0.25, "unlabelled_window": 20, "revisits": 2},
@@ -156,29 +139,14 @@ CASES = {
         model={"kind": "hidden_markov", "transition_m": 0.5, "entities": 6, "time_to_live": "2h"},
         events={"entity": "$.user"},
     ),
-    "Bayesian network": case(
-        attributes=NOMINAL, model={"kind": "bayesian_network", "parents": {"shape": ["label", "colour"]}}
-    ),
-    "tenants": case(
-        attributes=TABLE,
-        model={"kind": "tenants", "tenants": 5},
-        events={"entity": "$.user"},
-        topics={"tenants": ""},
-    ),
-    "tenants with a shared prior": case(
-        attributes=TABLE,
-        model={"kind": "tenants", "shared": True, "memory": "128KiB"},
-        events={"entity": "$.user"},
-    ),
+    "Bayesian network": case(attributes=NOMINAL, model={"kind": "bayesian_network", "parents": {"shape": ["label", "colour"]}}),
+    "tenants": case(attributes=TABLE, model={"kind": "tenants", "tenants": 5}, events={"entity": "$.user"}, topics={"tenants": ""}),
+    "tenants with a shared prior": case(attributes=TABLE, model={"kind": "tenants", "shared": True, "memory": "128KiB"}, events={"entity": "$.user"}),
     "late labels": case(*LATE, attributes=TABLE, model=NB, **WAITING),
     "late labels, both topics at once": case(*BOTH_AT_ONCE, attributes=TABLE, model=NB, **WAITING),
     "late labels, mixture": case(*LATE, **WAITING),
-    "late labels, chains": case(
-        *LATE, attributes=TABLE, model={"kind": "hidden_markov"}, events={"entity": "$.user"}, **WAITING
-    ),
-    "late labels, tenants": case(
-        *LATE, attributes=TABLE, model={"kind": "tenants"}, events={"entity": "$.user"}, **WAITING
-    ),
+    "late labels, chains": case(*LATE, attributes=TABLE, model={"kind": "hidden_markov"}, events={"entity": "$.user"}, **WAITING),
+    "late labels, tenants": case(*LATE, attributes=TABLE, model={"kind": "tenants"}, events={"entity": "$.user"}, **WAITING),
     "rebuilt and forgotten": case(
         *LATE,
         command("forget", "--ids", "-", given=b"e3\ne40\ne41\n"),
@@ -191,17 +159,8 @@ CASES = {
         model=NB,
         **WAITING,
     ),
-    "rolled back": case(
-        *TWICE,
-        command("snapshot", "rollback", "--to", "3"),
-        events(60, 3, first=400),
-        run,
-        attributes=TABLE,
-        model=NB,
-    ),
-    "repeats are skipped": case(
-        events(120, 4), events(60, 4), run, attributes=TABLE, model=NB, events={"repeats": "skip"}
-    ),
+    "rolled back": case(*TWICE, command("snapshot", "rollback", "--to", "3"), events(60, 3, first=400), run, attributes=TABLE, model=NB),
+    "repeats are skipped": case(events(120, 4), events(60, 4), run, attributes=TABLE, model=NB, events={"repeats": "skip"}),
     "decisions": case(
         attributes=TABLE,
         model=NB,
@@ -238,10 +197,8 @@ CASES = {
         predictions={"top": 1},
     ),
     "shards": case(attributes=TABLE, model=NB, memory={"budget": "0B"}),
-    "configuration changed": case(
-        events(100, 15), run, events(100, 16, first=100), run, attributes=TABLE, model={**NB, "alpha": 0.01}
-    ),
-}
+    "configuration changed": case(events(100, 15), run, events(100, 16, first=100), run, attributes=TABLE, model={**NB, "alpha": 0.01}),
+}  # fmt: skip
 """Name -> (configuration, steps)."""
 
 MESSAGE = '{"text": "free cash at noon", "features": {"colour": "red", "size": 1.5}}'

@@ -80,8 +80,7 @@ def parses(arguments):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    ["check config prometheus.yml", "check rules rules.yml", "test rules rules_test.yml"],
+    "arguments", ["check config prometheus.yml", "check rules rules.yml", "test rules rules_test.yml"]
 )
 def test_promtool_accepts(arguments):
     done = subprocess.run(

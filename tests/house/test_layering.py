@@ -110,57 +110,20 @@ ONLY_IN = {
         "event_logs/kafka/partition_sharing.py",
         "event_logs/kafka/partitioner.py",
     },
-    "confluent_kafka": {
-        "event_logs/kafka/librdkafka_client.py",
-        "event_logs/kafka/librdkafka_errors.py",
-    },
-    "prometheus_client": {
-        "serving/http_api.py",
-        "telemetry/prometheus_quality.py",
-        "telemetry/prometheus_sensor.py",
-    },
-    "fastapi": {
-        "serving/http_api.py",
-        "serving/live_page.py",
-    },
-    "pydantic": {
-        "serving/http_schemas.py",
-    },
-    "uvicorn": {
-        "serving/http_server.py",
-    },
-    "sqlite3": {
-        "event_logs/sqlite/sqlite_log.py",
-        "event_logs/sqlite/sqlite_store.py",
-    },
-    "scipy": {
-        "scoring/new_class_probability.py",
-        "sklearn.py",
-        "statistics/credible_intervals.py",
-    },
-    "pandas": {
-        "models/naive_bayes/counting_model.py",
-        "sklearn.py",
-    },
-    "sklearn": {
-        "sklearn.py",
-    },
-    "pyarrow": {
-        "formats/parquet_events.py",
-        "spark/partition_worker.py",
-    },
-    "pyspark": {
-        "spark/job.py",
-    },
-    "zstandard": {
-        "formats/event_files.py",
-    },
-    "tqdm": {
-        "cli/commands/verify.py",
-        "cli/compilation_progress.py",
-        "evaluation/event_input.py",
-    },
-}
+    "confluent_kafka": {"event_logs/kafka/librdkafka_client.py", "event_logs/kafka/librdkafka_errors.py"},
+    "prometheus_client": {"serving/http_api.py", "telemetry/prometheus_quality.py", "telemetry/prometheus_sensor.py"},
+    "fastapi": {"serving/http_api.py", "serving/live_page.py"},
+    "pydantic": {"serving/http_schemas.py"},
+    "uvicorn": {"serving/http_server.py"},
+    "sqlite3": {"event_logs/sqlite/sqlite_log.py", "event_logs/sqlite/sqlite_store.py"},
+    "scipy": {"scoring/new_class_probability.py", "sklearn.py", "statistics/credible_intervals.py"},
+    "pandas": {"models/naive_bayes/counting_model.py", "sklearn.py"},
+    "sklearn": {"sklearn.py"},
+    "pyarrow": {"formats/parquet_events.py", "spark/partition_worker.py"},
+    "pyspark": {"spark/job.py"},
+    "zstandard": {"formats/event_files.py"},
+    "tqdm": {"cli/commands/verify.py", "cli/compilation_progress.py", "evaluation/event_input.py"},
+}  # fmt: skip
 FORBIDDEN_NAMES = {"utils", "common", "base", "helpers"}
 
 

@@ -152,15 +152,7 @@ TABLES = [
     Case("007", "007", "7", '"007"', '"007"', "7"),
     Case("-1.5e3", "-1.5e3", "-1500", '"-1.5e3"', '"-1.5e3"', "-1500"),
     Case("1.010,44", "1.010,44", '"1.010,44"', '"1.010,44"', '"1.010,44"', *_wrong()),
-    Case(
-        "1.010,44",
-        "1.010,44",
-        "1010.44",
-        '"1.010,44"',
-        '"1.010,44"',
-        "1010.44",
-        {"decimal": ",", "thousands": "."},
-    ),
+    Case("1.010,44", "1.010,44", "1010.44", '"1.010,44"', '"1.010,44"', "1010.44", {"decimal": ",", "thousands": "."}),
     Case("1.5", "1.5", '"1.5"', '"1.5"', '"1.5"', "1.5", {"decimal": ","}),
     Case("1234567890123456789", "1234567890123456789", *['"1234567890123456789"'] * 3, _far()),
     Case("NaN", "NaN", '"NaN"', '"NaN"', '"NaN"', *_wrong()),
@@ -174,7 +166,7 @@ TABLES = [
     Case("-999", "-999", "missing", _far(), "missing", "missing", {"missing": ("", "-999")}),
     Case("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z", *['"2026-01-02T03:04:05Z"'] * 3, "1767323045"),
     Case("2026-01-02", "2026-01-02", *['"2026-01-02"'] * 3, *_wrong()),
-]
+]  # fmt: skip
 
 JSON = [
     Case("3", "3", "3", *_wrong(2), "3"),
@@ -204,49 +196,14 @@ STRINGS = (
 NESTED = (pa.array([[1]]), pa.array([{"a": 1}]), pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())))
 
 PARQUET = [
-    Case(
-        "integer 3",
-        tuple(pa.array([3], kind) for kind in (pa.int8(), pa.int64(), pa.uint64())),
-        "3",
-        '"3"',
-        '"3"',
-        "3",
-    ),
+    Case("integer 3", tuple(pa.array([3], kind) for kind in (pa.int8(), pa.int64(), pa.uint64())), "3", '"3"', '"3"', "3"),
     Case("integer 0", pa.array([0]), "0", '"0"', '"0"', "0"),
-    Case(
-        "integer 1234567890123456789",
-        pa.array([1234567890123456789]),
-        "1.2345678901234568e+18",
-        *['"1234567890123456789"'] * 2,
-        _far(),
-    ),
+    Case("integer 1234567890123456789", pa.array([1234567890123456789]), "1.2345678901234568e+18", *['"1234567890123456789"'] * 2, _far()),
     Case("double 1.0", pa.array([1.0]), "1", '"1"', '"1"', "1"),
     Case("half float 1.5", pa.array([np.float16(1.5)], pa.float16()), "1.5", '"1.5"', '"1.5"', "1.5"),
-    Case(
-        "NaN, infinity",
-        (pa.array([np.nan]), pa.array([-np.inf])),
-        "missing",
-        "dead letter: missing",
-        "missing",
-        "missing",
-    ),
-    Case(
-        "double -999.0",
-        pa.array([-999.0]),
-        "missing",
-        "dead letter: missing",
-        "missing",
-        "missing",
-        {"missing": ("", "-999")},
-    ),
-    Case(
-        "decimal 1.50",
-        tuple(pa.array([Decimal("1.50")], kind) for kind in DECIMALS),
-        "1.5",
-        '"1.5"',
-        '"1.5"',
-        "1.5",
-    ),
+    Case("NaN, infinity", (pa.array([np.nan]), pa.array([-np.inf])), "missing", "dead letter: missing", "missing", "missing"),
+    Case("double -999.0", pa.array([-999.0]), "missing", "dead letter: missing", "missing", "missing", {"missing": ("", "-999")}),
+    Case("decimal 1.50", tuple(pa.array([Decimal("1.50")], kind) for kind in DECIMALS), "1.5", '"1.5"', '"1.5"', "1.5"),
     Case(
         "decimal 12345678901234567891",
         pa.array([Decimal(12345678901234567891)], pa.decimal128(20, 0)),
@@ -256,18 +213,9 @@ PARQUET = [
     ),
     Case("boolean true", pa.array([True]), "true", '"true"', '"true"', *_wrong()),
     Case("string 3", pa.array(["3"]), '"3"', '"3"', '"3"', *_wrong()),
-    Case(
-        "string, large, view or dictionary a",
-        STRINGS,
-        '"a"',
-        '"a"',
-        '"a"',
-        *_wrong(),
-    ),
+    Case("string, large, view or dictionary a", STRINGS, '"a"', '"a"', '"a"', *_wrong()),
     Case("empty string", pa.array([""]), '""', _far(), "missing", "missing"),
-    Case(
-        "string that is not UTF-8", pa.array([b"\xff"]).view(pa.string()), *["dead letter: invalid-utf8"] * 4
-    ),
+    Case("string that is not UTF-8", pa.array([b"\xff"]).view(pa.string()), *["dead letter: invalid-utf8"] * 4),
     Case(
         "null",
         (pa.array([None], pa.string()), pa.array([None], pa.int8()), pa.array([None])),
@@ -276,38 +224,10 @@ PARQUET = [
         "missing",
         "missing",
     ),
-    Case(
-        "date32, date64",
-        tuple(pa.array([date(2026, 1, 2)], kind) for kind in (pa.date32(), pa.date64())),
-        _DAY,
-        _DAY,
-        _DAY,
-        "1767312000",
-    ),
-    Case(
-        "timestamp",
-        pa.array([1767323045000000], pa.timestamp("us")),
-        _MOMENT,
-        _MOMENT,
-        _MOMENT,
-        "1767323045",
-    ),
-    Case(
-        "timestamp with a zone",
-        pa.array([1767323045000], pa.timestamp("ms", "Asia/Tokyo")),
-        _MOMENT,
-        _MOMENT,
-        _MOMENT,
-        "1767323045",
-    ),
-    Case(
-        "timestamp, nanoseconds",
-        pa.array([1767323045678901234], pa.timestamp("ns")),
-        _EXACT,
-        _EXACT,
-        _EXACT,
-        "1767323045.6789012",
-    ),
+    Case("date32, date64", tuple(pa.array([date(2026, 1, 2)], kind) for kind in (pa.date32(), pa.date64())), _DAY, _DAY, _DAY, "1767312000"),
+    Case("timestamp", pa.array([1767323045000000], pa.timestamp("us")), _MOMENT, _MOMENT, _MOMENT, "1767323045"),
+    Case("timestamp with a zone", pa.array([1767323045000], pa.timestamp("ms", "Asia/Tokyo")), _MOMENT, _MOMENT, _MOMENT, "1767323045"),
+    Case("timestamp, nanoseconds", pa.array([1767323045678901234], pa.timestamp("ns")), _EXACT, _EXACT, _EXACT, "1767323045.6789012"),
     Case("timestamp, year 12015", pa.array([317000000000], pa.timestamp("s")), _LATE, _LATE, _LATE, _far()),
     Case("time of day", pa.array([time(3, 4, 5, 500000)]), *['"03:04:05.500000"'] * 3, *_wrong()),
     Case("duration 1.5 s", pa.array([timedelta(seconds=1.5)]), "1.5", '"1.5"', '"1.5"', "1.5"),
@@ -316,7 +236,7 @@ PARQUET = [
     Case("binary of fixed length", pa.array([b"\xff\x01"], pa.binary(2)), *['"ff01"'] * 3, *_wrong()),
     Case("UUID", pa.array([bytes(range(16))], pa.uuid()), _UUID, _UUID, _UUID, *_wrong()),
     Case("list, struct, map", NESTED, *_wrong(4)),
-]
+]  # fmt: skip
 
 
 def objects(value: Any) -> pd.Series:
@@ -330,31 +250,18 @@ FRAMES = [
     Case("NaN, infinity, None, NA, NaT", ([np.nan], [np.inf], [None], [pd.NA], [pd.NaT]), "missing"),
     Case("Decimal 1.50", [Decimal("1.50")], "1.5"),
     Case("bool, boolean True", ([True], pd.array([True], dtype="boolean")), "true", label="true"),
-    Case(
-        "object, string 3",
-        (objects("3"), pd.array(["3"], dtype="string")),
-        '"3"',
-        label='"3"',
-    ),
+    Case("object, string 3", (objects("3"), pd.array(["3"], dtype="string")), '"3"', label='"3"'),
     Case("empty string", [""], '""', label='""'),
     Case("category a", pd.Categorical(["a"]), '"a"', label='"a"'),
     Case("category 3", pd.Categorical([3]), "3", label="3"),
-    Case(
-        "datetime64, datetime",
-        (pd.to_datetime(["2026-01-02T03:04:05"]), objects(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))),
-        _MOMENT,
-    ),
+    Case("datetime64, datetime", (pd.to_datetime(["2026-01-02T03:04:05"]), objects(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))), _MOMENT),
     Case("datetime64 with a zone", pd.to_datetime(["2026-01-02T05:04:05+02:00"]), _MOMENT),
     Case("date", [date(2026, 1, 2)], _DAY),
     Case("time", [time(3, 4, 5)], '"03:04:05"'),
-    Case(
-        "timedelta64, timedelta 1.5 s",
-        (pd.to_timedelta([1.5], unit="s"), objects(timedelta(seconds=1.5))),
-        "1.5",
-    ),
+    Case("timedelta64, timedelta 1.5 s", (pd.to_timedelta([1.5], unit="s"), objects(timedelta(seconds=1.5))), "1.5"),
     Case("bytes, UTF-8", [b"a"], '"a"'),
     Case("bytes, other", [b"\xff"], '"\\xff"'),
-]
+]  # fmt: skip
 
 WAYS = {"CSV, TSV": TABLES, "JSON": JSON, "Parquet": PARQUET, "data frame": FRAMES}
 

@@ -9,14 +9,7 @@ import re
 import pytest
 
 import streamnb
-from streamnb import (
-    BayesianNetwork,
-    CategoricalNB,
-    Conjunctions,
-    JointTable,
-    NaiveBayes,
-    Nominal,
-)
+from streamnb import BayesianNetwork, CategoricalNB, Conjunctions, JointTable, NaiveBayes, Nominal
 from tests.support.every_case import failures
 
 FLOWER = {"a": [], "b": ["a"]}

@@ -30,14 +30,7 @@ from tests.support.every_case import failures
 
 pytestmark = [pytest.mark.thorough, pytest.mark.early(13)]
 
-CLASSIFIERS = [
-    NaiveBayes,
-    MultinomialNB,
-    BernoulliNB,
-    CategoricalNB,
-    GaussianNB,
-    HiddenMarkovNB,
-]
+CLASSIFIERS = [NaiveBayes, MultinomialNB, BernoulliNB, CategoricalNB, GaussianNB, HiddenMarkovNB]
 ONCE = """check_repr check_str check_tags check_clone_same_class check_clone_is_idempotent
 check_init_has_default_params_for_tests check_init_default_params_are_not_mutable check_doc
 check_clone_changes_memory_addresses check_mutate_can_be_idempotent check_pickling_supports_roundtrip

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 import streamnb
-from streamnb import (
-    BayesianNetworkClassifier,
-    BayesOptimalNB,
-    MultinomialNB,
-    NaiveBayes,
-    Text,
-)
+from streamnb import BayesianNetworkClassifier, BayesOptimalNB, MultinomialNB, NaiveBayes, Text
 from tests.laws.test_saved import SAVABLE
 from tests.system.hostile.mutated_states import ROWS
 
@@ -100,10 +94,7 @@ def test_scores_show_themselves():
 
 def test_evidence_that_is_empty_says_why():
     """Of a model that was never taught, of one class alone, and of an event that says nothing."""
-    makers = [
-        lambda: NaiveBayes({"a": "nominal"}),
-        lambda: BayesianNetworkClassifier({"a": ["label"]}),
-    ]
+    makers = [lambda: NaiveBayes({"a": "nominal"}), lambda: BayesianNetworkClassifier({"a": ["label"]})]
     for make in makers:
         model = make()
         assert (model.explain_one({"a": "x"}), repr(model.explain_one({"a": "x"}))) == (

@@ -270,10 +270,7 @@ class Pooling:
 
     def take_in(self):
         """One opinion more, that weighs as much as each did at first."""
-        self.covariance = [
-            *([*row, 0.0] for row in self.covariance),
-            [*([0.0] * self.n), self.variance],
-        ]
+        self.covariance = [*([*row, 0.0] for row in self.covariance), [*([0.0] * self.n), self.variance]]
         self.w, self.n = [*self.w, self.first], self.n + 1
 
     def scores(self, opinions, classes):

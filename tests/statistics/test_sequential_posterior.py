@@ -16,13 +16,7 @@ from hypothesis import strategies as st
 from streamnb import SequentialPosterior
 from streamnb.errors import SnapshotError
 from streamnb.statistics.counter_rng import choose, uniforms
-from streamnb.statistics.hypothesis_weights import (
-    HypothesisWeights,
-    observe,
-    restored,
-    start,
-    weighted_mean,
-)
+from streamnb.statistics.hypothesis_weights import HypothesisWeights, observe, restored, start, weighted_mean
 
 pytestmark = pytest.mark.thorough
 

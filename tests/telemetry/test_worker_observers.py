@@ -36,18 +36,8 @@ def test_where_labels_come_apart_events_are_not_counted_with_them(capsys, monkey
     learner, ticker = new_learner(labels=LabelSettings("labels")), Ticker()
     monkeypatch.setattr("time.monotonic", lambda: 1e12)
     steps = [
-        (
-            "events",
-            {"id": "1", "text": "a"},
-            "1 event (",
-            "1 event without a label so far",
-        ),
-        (
-            "labels",
-            {"id": "1", "label": "a"},
-            "1 event of 2 records, labels among them (",
-            "accuracy 0.0000",
-        ),
+        ("events", {"id": "1", "text": "a"}, "1 event (", "1 event without a label so far"),
+        ("labels", {"id": "1", "label": "a"}, "1 event of 2 records, labels among them (", "accuracy 0.0000"),
     ]
     for n, (topic, record, *says) in enumerate(steps, 1):
         learner.process([Record(Partition(topic, 0), 0, None, json.dumps(record).encode(), 0.0)], 1.0)

@@ -506,25 +506,14 @@ def forged(found, **fields):
 
 
 FORGED = {
-    "under a header": (
-        "predictions",
-        lambda r: [
-            forged(r, probability=0.125)._replace(headers=(("trace", b"x"),)) if r.key == b"e77" else r
-        ],
-    ),
-    "at another time": (
-        "predictions",
-        lambda r: [forged(r, probability=0.125, ts=1_790_000_002.5) if r.key == b"e77" else r],
-    ),
-    "another's report": (
-        "metrics",
-        lambda r: [forged(r, model={"name": "m", "events": 1}) if r.offset == 8 else r],
-    ),
+    "under a header": ("predictions", lambda r: [forged(r, probability=0.125)._replace(headers=(("trace", b"x"),)) if r.key == b"e77" else r]),
+    "at another time": ("predictions", lambda r: [forged(r, probability=0.125, ts=1_790_000_002.5) if r.key == b"e77" else r]),
+    "another's report": ("metrics", lambda r: [forged(r, model={"name": "m", "events": 1}) if r.offset == 8 else r]),
     "no report": ("metrics", lambda r: [] if r.offset == 8 else [r]),
     "no reports": ("metrics", lambda _: []),
     "a report twice": ("metrics", lambda r: [r, r] if r.offset == 8 else [r]),
     "a report of no commit": ("metrics", lambda r: [r, forged(r, ts=1.0)] if r.offset == 8 else [r]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("snapshots", [True, False])

@@ -369,41 +369,26 @@ def twice(table):
 
 
 FEATURES = {
-    "count of a word": (
-        one("features", A_WORD, lambda v: v + 1),
-        f"{COUNTS + 1}]",
-    ),
-    "count of a pair": (
-        one("features", (OFTEN, COUNTS), lambda v: v + 1024),
-        f"{COUNTS}]",
-    ),
+    "count of a word": (one("features", A_WORD, lambda v: v + 1), f"{COUNTS + 1}]"),
+    "count of a pair": (one("features", (OFTEN, COUNTS), lambda v: v + 1024), f"{COUNTS}]"),
     "total of a feature": (one("features", (W7, TOTAL), lambda v: v - 1), f"{TOTAL}]"),
     "count of an owner": (one("features", ((), COUNTS + 2), lambda v: v - 1024), f"{COUNTS + 2}]"),
     "total of an owner": (one("features", ((), TOTAL), lambda v: v + 1), f"{TOTAL}]"),
     "owner": (one("features", (W7, OWNER), lambda v: v + 1), f"{OWNER}]"),
     "key": (one("features", (W7, KEY), lambda v: v ^ 1), f"{KEY}]"),
-    "logarithm": (
-        one("feature_weights", (W7, 0, 2), lambda v: v + np.float32(1e-4)),
-        "0, 2]",
-    ),
+    "logarithm": (one("feature_weights", (W7, 0, 2), lambda v: v + np.float32(1e-4)), "0, 2]"),
     "edge": (one("bins_edges", 3, lambda v: v + 1e-12), "learned_bins_edges[3]"),
     "edges": (one_less("bins_n_edges", (0, 0), "bins_edges"), "learned_bins_n_edges[0, 0]"),
     "value": (one("bins_values", 40, lambda v: -v), "learned_bins_values[40]"),
     "values": (one_less("bins_learned", 0, "bins_values"), "learned_bins_learned[0]"),
     "code": (one("bins_n_codes", 0, lambda _: 0), "learned_bins_n_codes[0]"),
     "weight": (one("context_learned", 0, lambda v: v + 512), "learned_context_learned[0]"),
-    "label": (
-        one("context_last_label", 0, lambda v: (v + 1) % 3),
-        "learned_context_last_label[0]",
-    ),
+    "label": (one("context_last_label", 0, lambda v: (v + 1) % 3), "learned_context_last_label[0]"),
     "chosen": (one("context_chosen", 1, lambda v: v + 1), "learned_context_chosen[1]"),
     "class of a pair met once": (once_at(other_class), "learned_features_met_once["),
     "pair met once left out": (once_at(np.delete), "learned_features_met_once has the shape"),
-    "pair met once too many": (
-        once_at(lambda once, _: np.append(once, np.uint64(1 << 63 | 7))),
-        "learned_features_met_once has the shape",
-    ),
-}
+    "pair met once too many": (once_at(lambda once, _: np.append(once, np.uint64(1 << 63 | 7))), "learned_features_met_once has the shape"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FEATURES)
@@ -427,18 +412,11 @@ SHAPES = {
     "class": whole("features_met_once", lambda once: np.append(once, met_once(np.uint64(7), 3))),
     "no bit": whole("features_met_once", lambda once: np.append(np.uint64(7), once)),
     "order": whole("features_met_once", lambda once: once[::-1]),
-    "met twice": whole(
-        "features_met_once", lambda once: np.sort(np.append(once, once[0] ^ np.uint64(1 << 48)))
-    ),
-    "beside a row": whole(
-        "features_met_once",
-        lambda once: np.sort(np.append(once, met_once(np.uint64(key_of("w7")), 1))),
-    ),
+    "met twice": whole("features_met_once", lambda once: np.sort(np.append(once, once[0] ^ np.uint64(1 << 48)))),
+    "beside a row": whole("features_met_once", lambda once: np.sort(np.append(once, met_once(np.uint64(key_of("w7")), 1)))),
     "type": whole("features_met_once", lambda once: once.astype(np.int64)),
-    "none": lambda parts: (
-        [parts["model"].arrays.pop(n) for n in ("learned_features", "learned_bias")] and None
-    ),
-}
+    "none": lambda parts: ([parts["model"].arrays.pop(n) for n in ("learned_features", "learned_bias")] and None),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -109,18 +109,10 @@ def one(name, place, change):
 
 
 DAMAGE = {
-    "log posterior": (
-        one("posterior_log_posterior", 1, lambda v: v * (1 + 1e-9)),
-        "log posterior against its loss",
-        "posterior_log_posterior",
-    ),
-    "loss": (
-        one("posterior_losses", (2, 0), lambda v: v + 1e-6),
-        "log posterior against its loss",
-        "posterior_losses",
-    ),
+    "log posterior": (one("posterior_log_posterior", 1, lambda v: v * (1 + 1e-9)), "log posterior against its loss", "posterior_log_posterior"),
+    "loss": (one("posterior_losses", (2, 0), lambda v: v + 1e-6), "log posterior against its loss", "posterior_losses"),
     "texts": (one("texts", (0, 0), lambda v: v + 1), "texts", "texts"),
-}
+}  # fmt: skip
 
 
 DECAYED = {

@@ -23,17 +23,8 @@ from streamnb.cli.checks.cluster_checks import (
 )
 from streamnb.cli.checks.diagnostics import Diagnosis, Severity, finding_of
 from streamnb.cli.checks.kafka_tools import KafkaTools
-from streamnb.cli.checks.log_checks import (
-    JournalExtent,
-    check_journal,
-    check_recovery,
-)
-from streamnb.cli.checks.machine_checks import (
-    DiskSpace,
-    check_disk_space,
-    check_sqlite,
-    disk_space,
-)
+from streamnb.cli.checks.log_checks import JournalExtent, check_journal, check_recovery
+from streamnb.cli.checks.machine_checks import DiskSpace, check_disk_space, check_sqlite, disk_space
 from streamnb.engine.journal.journal_history import find, last
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.topic_plan import (
@@ -135,13 +126,7 @@ def test_a_topic_that_is_hidden():
 
 HARM = [
     ("journal", {}, {"partitions": 2}, PROBLEM, "partitions is 2"),
-    (
-        "journal",
-        {},
-        {"replication": 1, "settings": {"min.insync.replicas": "1"}},
-        WARNING,
-        "replication is 1",
-    ),
+    ("journal", {}, {"replication": 1, "settings": {"min.insync.replicas": "1"}}, WARNING, "replication is 1"),
     ("events", {}, {"replication": 2, "settings": {"min.insync.replicas": "1"}}, WARNING, "replication is 2"),
     ("journal", {"min.insync.replicas": "1"}, {}, WARNING, "min.insync.replicas is 1"),
     ("metrics", {"min.insync.replicas": "3"}, {}, WARNING, "while one broker is down"),
@@ -155,7 +140,7 @@ HARM = [
     ("predictions", {"max.message.bytes": "20000"}, {}, WARNING, "max.message.bytes is 20000"),
     ("metrics", {"max.message.bytes": "20000"}, {}, WARNING, "max.message.bytes is 20000"),
     ("dead_letters", {"max.message.bytes": "1114112"}, {}, PROBLEM, "max.message.bytes is 1114112"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("role", "settings", "shape", "state", "said"), HARM)

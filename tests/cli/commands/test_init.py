@@ -430,10 +430,7 @@ def test_a_number_is_not_proposed_as_the_id(init):
     assert (
         code,
         '$.id is a number, and the id must be a string, such as "17"; no field is an id' in said,
-    ) == (
-        2,
-        True,
-    )
+    ) == (2, True)
     for i, row in enumerate(rows):
         row["payload"]["key"] = f"k{i}"
     numbered = [row | {"label": i % 2} for i, row in enumerate(rows)]

@@ -213,31 +213,13 @@ def changed_attributes(i, old, new):
 
 
 REFUSED = {
-    "kind": (
-        changed_attributes(2, '"nominal"', '"continuous"'),
-        ['attributes.colour.kind was "nominal" and is "continuous"'],
-    ),
-    "path": (
-        changed_attributes(3, '"continuous"', '"continuous",path="$.ts"'),
-        ['attributes.x.path was "$.features.x" and is "$.ts"'],
-    ),
-    "event model": (
-        changed_attributes(1, "bernoulli", "multinomial"),
-        ['attributes.subject.event_model was "bernoulli" and is "multinomial"'],
-    ),
+    "kind": (changed_attributes(2, '"nominal"', '"continuous"'), ['attributes.colour.kind was "nominal" and is "continuous"']),
+    "path": (changed_attributes(3, '"continuous"', '"continuous",path="$.ts"'), ['attributes.x.path was "$.features.x" and is "$.ts"']),
+    "event model": (changed_attributes(1, "bernoulli", "multinomial"), ['attributes.subject.event_model was "bernoulli" and is "multinomial"']),
     "fewer": ({"attributes": ATTRIBUTES[:3]}, ['attributes.x.kind was "continuous" and is absent']),
-    "more": (
-        {"attributes": [*ATTRIBUTES, '{name="y",kind="nominal"}']},
-        ['attributes.y.kind was absent and is "nominal"'],
-    ),
-    "order": (
-        {"attributes": ATTRIBUTES[::-1]},
-        ["attributes (order) was text, subject, colour, x and is x, colour, subject, text"],
-    ),
-    "model's event model": (
-        {"flags": ["model.event_model=bernoulli"]},
-        ['model.event_model was "multinomial" and is "bernoulli"'],
-    ),
+    "more": ({"attributes": [*ATTRIBUTES, '{name="y",kind="nominal"}']}, ['attributes.y.kind was absent and is "nominal"']),
+    "order": ({"attributes": ATTRIBUTES[::-1]}, ["attributes (order) was text, subject, colour, x and is x, colour, subject, text"]),
+    "model's event model": ({"flags": ["model.event_model=bernoulli"]}, ['model.event_model was "multinomial" and is "bernoulli"']),
     "name": ({"flags": ["model.name=mine"]}, ['model.name was "default" and is "mine"']),
     "window": ({"flags": ["metrics.window=10"]}, ["metrics.window was 1000 and is 10"]),
     "input": ({"flags": ["topics.events=others"]}, ['topics.events was ["events"] and is ["others"]']),
@@ -246,7 +228,7 @@ REFUSED = {
         {"flags": ["model.alpha=0.5", "metrics.window=10", "model.name=mine"]},
         ["metrics.window was 1000 and is 10", 'model.name was "default" and is "mine"'],
     ),
-}
+}  # fmt: skip
 
 
 def test_of_many_changes_the_first_are_told(open_log, tmp_path):

@@ -39,13 +39,8 @@ LATE = ["topics.labels=labels", "labels.window=1000d", "decision.reject=0.3"]
 MODELS = {
     "naive_bayes": ["model.kind=naive_bayes"],
     "mixture": [],
-    "pruned": [
-        "model.kind=naive_bayes",
-        "model.prune.every=13",
-        "model.prune.min_count=2",
-        "attributes=[{name='text', kind='text'}]",
-    ],
-}
+    "pruned": ["model.kind=naive_bayes", "model.prune.every=13", "model.prune.min_count=2", "attributes=[{name='text', kind='text'}]"],
+}  # fmt: skip
 PACE = CommitPolicy(commit_events=7, commit_seconds=0.0, snapshot_events=30)
 
 

@@ -11,14 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamnb import (
-    BayesianNetworkClassifier,
-    BayesOptimalNB,
-    CategoricalNB,
-    Hypothesis,
-    NaiveBayes,
-    Nominal,
-)
+from streamnb import BayesianNetworkClassifier, BayesOptimalNB, CategoricalNB, Hypothesis, NaiveBayes, Nominal
 from tests.oracles.oracle import log
 
 OUTLOOKS = ("sunny", "overcast", "rainy", "foggy")

@@ -59,13 +59,8 @@ MODELS = {
     "categorical": (lambda: CategoricalNB(m=2.0, p=0.25), "nominal"),
     "gaussian": (lambda: GaussianNB(prior="uniform"), "numbers"),
     "mixed": (lambda: NaiveBayes(MIXED), "mixed"),
-    "hypotheses": (
-        lambda: BayesOptimalNB(
-            {"t": "text", "s": "text", "k": "nominal"}, [Hypothesis(), Hypothesis("bernoulli")]
-        ),
-        "mixed",
-    ),
-}
+    "hypotheses": (lambda: BayesOptimalNB({"t": "text", "s": "text", "k": "nominal"}, [Hypothesis(), Hypothesis("bernoulli")]), "mixed"),
+}  # fmt: skip
 
 
 def state_bytes(model):

@@ -24,11 +24,7 @@ from streamnb.formats.snapshot_container import part_digest
 from streamnb.runtime import factories
 from tests.support.service import records
 
-KINDS = {
-    "naive_bayes": NaiveBayes,
-    "mixture": BayesOptimalNB,
-    "hidden_markov": HiddenMarkovNB,
-}
+KINDS = {"naive_bayes": NaiveBayes, "mixture": BayesOptimalNB, "hidden_markov": HiddenMarkovNB}
 EVENTS = [
     ({"text": f"win {word} now", "colour": "rgb"[i % 3], "size": float(i)}, "ab"[i % 2])
     for i, word in enumerate(["cash", "lunch", "cash", "noon", "cash now", "noon lunch"] * 4)

@@ -254,17 +254,11 @@ def values(tenant, pairs):
 OWN_VALUES = {
     "two values": lambda _: [("a", 1.0, 1.0), ("a", 2.0, 1.0), ("b", 3.0, 1.0)],
     "a light one": lambda _: [("a", 1.0, 1 / 1024), ("b", 3.0, 0.3), ("b", 3.5, 0.3)],
-    "constants of one class": lambda chance: (
-        [("a", 1.0, 1.0)] * 100 + [("b", chance.gauss(3, 1), 1) for _ in range(9)]
-    ),
+    "constants of one class": lambda chance: ([("a", 1.0, 1.0)] * 100 + [("b", chance.gauss(3, 1), 1) for _ in range(9)]),
     "many": lambda chance: [(k, chance.gauss(3 * (k == "b"), 0.5), 1.0) for k in "ab" for _ in range(1000)],
-    "large": lambda chance: [
-        (k, 1e100 * chance.gauss(3 * (k == "b"), 0.5), 0.5) for k in "ab" for _ in range(40)
-    ],
-    "tiny": lambda chance: [
-        (k, 1e-160 * chance.gauss(3 * (k == "b"), 0.5), 2.5) for k in "ab" for _ in range(40)
-    ],
-}
+    "large": lambda chance: [(k, 1e100 * chance.gauss(3 * (k == "b"), 0.5), 0.5) for k in "ab" for _ in range(40)],
+    "tiny": lambda chance: [(k, 1e-160 * chance.gauss(3 * (k == "b"), 0.5), 2.5) for k in "ab" for _ in range(40)],
+}  # fmt: skip
 OF_OTHERS = {
     "two far outside": [("a", 1e4, 1.0), ("b", 1e4, 1.0)],
     "trillions": [("a", 1e12, 1.0), ("a", -1e12, 1.0)],

@@ -32,7 +32,7 @@ CORPUS: list[tuple[str, bytes]] = [
             b'{"version":1,"n":0,"previous":"20087bfe86840b798b8d9759ee664c0474e730e10303b7f06106e8e3e25a36c6",'
             b'"kind":"genesis","now":1700000000.0,"slices":[],"positions":{},"outputs":"20","machine":"m","dig\xfast":"8c"}'
         ),
-    ),
+    )
 ]
 """(name of the reader, bytes) of what was found once."""
 _SLOWEST = 5.0  # seconds for one

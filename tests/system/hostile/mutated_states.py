@@ -421,9 +421,7 @@ MODELS = {
     "SemiSupervisedNB": Unlabelled(lambda: SemiSupervisedNB(NaiveBayes(ATTRIBUTES), window=5), timed=False),
     "BayesOptimalClassifier": Model(optimal, timed=False, only={*DISCRETE, "size"}),
     "RiverStreamModel": Stream(lambda: RiverStreamModel(NaiveBayes(ATTRIBUTES), "naive")),
-    "BayesianNetworkClassifier": Model(
-        lambda: BayesianNetworkClassifier(CHAIN, {"size": "nominal"}), timed=False, only=DISCRETE
-    ),
+    "BayesianNetworkClassifier": Model(lambda: BayesianNetworkClassifier(CHAIN, {"size": "nominal"}), timed=False, only=DISCRETE),
     "BayesianNetwork": Network(network, only=DISCRETE),
     "NetworkEM": Network(lambda: NetworkEM(network(), window=6), only=DISCRETE),
     "LogisticRegression": Model(LogisticRegression, timed=False, only={"size", "code"}),
@@ -457,11 +455,7 @@ MODELS = {
         lambda model, row: model.learn_one({"label": row[1], "code": "x", "late": row[2] > 40.0}),
         lambda model: is_sound(p for _, p in model.probabilities),
     ),
-    "SequentialPosterior": Made(
-        lambda: SequentialPosterior(["g", "h"], 0.01),
-        tell_posterior,
-        lambda model: is_sound(model.probabilities.values()),
-    ),
+    "SequentialPosterior": Made(lambda: SequentialPosterior(["g", "h"], 0.01), tell_posterior, lambda model: is_sound(model.probabilities.values())),
     "Transitions": Made(
         Transitions,
         lambda model, row: model.update(int(row[2]) % 3, int(row[2] * 7) % 4),
@@ -489,7 +483,7 @@ MODELS = {
     ),
     "Learner": Engine(new_engine),
     "Learner-late": Late(new_late),
-}
+}  # fmt: skip
 
 
 # -- damage -------------------------------------------------------------------------------------------------

@@ -340,24 +340,9 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
         ("/explain", {"event": "a", "against": "nobody"}, 422, "no such label"),
         ("/labels", {"labels": [{"id": "", "label": "spam"}]}, 422, "labels.0.id"),
         ("/labels", {"labels": [{"id": "a", "label": "b", "weight": -1}]}, 422, "labels.0.weight"),
-        (
-            "/labels",
-            {"labels": [{"id": "a", "Lable": "b"}]},
-            422,
-            "labels.0.label: Field required",
-        ),
-        (
-            "/explain",
-            {"id": "a", "text": "b"},
-            422,
-            "body.event: Field required",
-        ),
-        (
-            "/labels",
-            {"id": "a", "label": "b"},
-            422,
-            "body.labels: Field required",
-        ),
+        ("/labels", {"labels": [{"id": "a", "Lable": "b"}]}, 422, "labels.0.label: Field required"),
+        ("/explain", {"id": "a", "text": "b"}, 422, "body.event: Field required"),
+        ("/labels", {"id": "a", "label": "b"}, 422, "body.labels: Field required"),
         ("/predict", {"event": "a"}, 422, "body.events: Field required"),
         ("/labels", {"labels": [{"id": "a", "label": "b", "source": "event"}]}, 422, "label 0"),
         (

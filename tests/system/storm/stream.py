@@ -41,9 +41,7 @@ def events(seed: int, number: int, *, of_entities: bool = False) -> Iterator[Mad
             yield Made(f"e-{i}", json.dumps(made).encode(), entity)
         else:
             yield Made(
-                f"e-{i}",
-                json.dumps(event(rng, f"e-{i}"), ensure_ascii=rng.random() < 0.5).encode(),
-                f"e-{i}",
+                f"e-{i}", json.dumps(event(rng, f"e-{i}"), ensure_ascii=rng.random() < 0.5).encode(), f"e-{i}"
             )
 
 

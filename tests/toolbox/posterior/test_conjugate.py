@@ -33,19 +33,11 @@ def dirichlets(labels, other):
 
 
 KINDS = {
-    "beta": (
-        st.builds(lambda a, b: lambda: BetaBernoulli(a, b), POSITIVE, POSITIVE),
-        st.booleans(),
-        (BetaBernoulli, "beta"),
-    ),
-    "dirichlet": (
-        dirichlets("abc", st.just(0.0)),
-        st.sampled_from("abc"),
-        (DirichletCategorical, "dirichlet"),
-    ),
+    "beta": (st.builds(lambda a, b: lambda: BetaBernoulli(a, b), POSITIVE, POSITIVE), st.booleans(), (BetaBernoulli, "beta")),
+    "dirichlet": (dirichlets("abc", st.just(0.0)), st.sampled_from("abc"), (DirichletCategorical, "dirichlet")),
     "open": (dirichlets("ab", POSITIVE), st.sampled_from("abxyz"), (DirichletCategorical, "open")),
     "process": (dirichlets("", POSITIVE), st.sampled_from("xyz"), (DirichletCategorical, "process")),
-}
+}  # fmt: skip
 COUNTED = ["beta", "dirichlet", "open", "process"]
 
 

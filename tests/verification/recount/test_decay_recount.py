@@ -193,17 +193,9 @@ DAMAGE = {
         {"hypothesis": "bernoulli alpha=0.5"},
         "log posterior against its loss",
     ),
-    "loss": (
-        change("posterior_losses", (1, 0), lambda v: v + 1e-6),
-        {"hypothesis": "bernoulli alpha=0.5"},
-        "log posterior against its loss",
-    ),
-    "observations": (
-        change("posterior_observations", (0,), lambda v: v - 1),
-        {},
-        "observations of the posterior",
-    ),
-}
+    "loss": (change("posterior_losses", (1, 0), lambda v: v + 1e-6), {"hypothesis": "bernoulli alpha=0.5"}, "log posterior against its loss"),
+    "observations": (change("posterior_observations", (0,), lambda v: v - 1), {}, "observations of the posterior"),
+}  # fmt: skip
 DECAYED = {
     "count": (change("decayed_table", (b"w3", 0, 1), lambda v: v * (1 + 1e-6)), "row", (0, "w3", "a")),
     "last digits": (change("decayed_table", (b"w3", 0, 1), lambda v: v * (1 - 1e-12)), "row", (0, "w3", "a")),
@@ -222,27 +214,15 @@ DECAYED = {
 
 
 NO_STATE = {
-    "no number": (
-        change("decayed_table", (b"w3", 0, 1), lambda _: math.nan),
-        "row",
-        "decayed_table[8, 0, 1]: nan is not between",
-    ),
-    "below zero": (
-        change("decayed_table", (b"w3", 0, 1), lambda v: -v),
-        "row",
-        "decayed_table[8, 0, 1]: -",
-    ),
+    "no number": (change("decayed_table", (b"w3", 0, 1), lambda _: math.nan), "row", "decayed_table[8, 0, 1]: nan is not between"),
+    "below zero": (change("decayed_table", (b"w3", 0, 1), lambda v: -v), "row", "decayed_table[8, 0, 1]: -"),
     "epoch to come": (
         change("decayed_row_epoch", (b"w3", 0), lambda v: v + 9),
         "epoch of a row",
         "decayed_row_epoch[8, 0]: a row was learned later than now",
     ),
-    "epoch": (
-        change("decayed_epoch", (0,), lambda v: v + 1),
-        "epoch",
-        "decayed_epoch[0]: not the epoch of the time",
-    ),
-}
+    "epoch": (change("decayed_epoch", (0,), lambda v: v + 1), "epoch", "decayed_epoch[0]: not the epoch of the time"),
+}  # fmt: skip
 """What no model can have learned: a state with it is refused, with the array and the place."""
 
 
