@@ -72,13 +72,13 @@ def train_then_test(
     scored = _decoded(learner, test, tally)
     while part := list(islice(scored, _AT_ONCE)):
         said = learner.model.predict_posteriors([event.x for event in part], [event.ts for event in part])
-        posteriors = learner.without_quarantined(said)
+        labels = [event.label for event in part]
+        predicted = learner.pipeline.predict(said, learner.model, truths=labels)
+        posteriors, decided = predicted.posteriors, predicted.decisions
         column = {label: k for k, label in enumerate(posteriors.classes)}
-        truths = [-1 if event.label is None else column.get(event.label, len(column)) for event in part]
+        truths = [-1 if label is None else column.get(label, len(column)) for label in labels]
         columns = np.array(truths, dtype=np.int64)
         learner.progressive.update_many(posteriors.probabilities, columns, held=posteriors.held)
-        labels = [event.label for event in part]
-        decided = learner.decided(posteriors, truths=labels)
         if learner.decisions is not None and decided is not None:
             learner.decisions.add(decided, labels)
     yield from ()

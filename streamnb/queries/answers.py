@@ -10,6 +10,7 @@ from typing import Any
 from streamnb.config import Config
 from streamnb.engine.labels.source_labels import SourceLabel
 from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.engine.processing.named_classes import ranked_by_class
 from streamnb.errors import ConfigError, StreamnbError
 from streamnb.events import Event
 from streamnb.features.attributes import some_of
@@ -31,20 +32,46 @@ def explained(
 ) -> dict[str, Any]:
     """Return why an event has its label, or the evidence for label `of`; raise StreamnbError without one."""
     model, event = model.own(event)
-    told = model.posteriors([event])
-    (said,) = model.by_label(told)
+    predicted = model.predict([event])
+    told = predicted.posteriors
+    (said,) = ranked_by_class(told)
+    (decided,) = predicted.decided_fields()
     found = _explanation(model, event, said, against, of, told)
     (warning,) = model.warnings([event], told)
     return {
         "label": str(found.predicted),
         "against": str(found.runner_up),
         "probabilities": said,
-        **model.decided(told)[0],
+        **decided,
         "prior": found.prior,
         "evidence": [_described(model.model, item) for item in found.items[:top]],
         "turns": _turning(model, event, found, next(iter(said))),
         **({"warning": warning} if warning else {}),
     }
+
+
+def predicted_answers(model: QueryModel, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+    """Yield the prediction of each event, with a warning if it needs one; raise StreamnbError."""
+    predicted = model.predict(events)
+    posteriors = predicted.posteriors
+    assert predicted.unseen is not None  # noqa: S101  a query asks for it
+    each = zip(
+        ranked_by_class(posteriors),
+        predicted.unseen.tolist(),
+        predicted.decided_fields(),
+        model.warnings(events, posteriors),
+        strict=True,
+    )
+    for said, unseen, decided, warning in each:
+        label = next(iter(said))
+        yield {
+            "label": label,
+            "probability": said[label],
+            "probabilities": said,
+            "unseen": unseen,
+            **decided,
+            **({"warning": warning} if warning else {}),
+        }
 
 
 def held(said: Sequence[SourceLabel], journal: int) -> dict[str, Any]:

@@ -10,21 +10,22 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from itertools import islice, repeat
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from streamnb.config import CLASSIFIERS, Config
 from streamnb.engine.journal.journal_history import find, last
+from streamnb.engine.processing.named_classes import ranked_by_class
+from streamnb.engine.processing.prediction_pipeline import PredictedBatch, PredictionPipeline
+from streamnb.engine.settings import Settings
 from streamnb.errors import ConfigError, MalformedEvent, SnapshotError, StreamnbError
 from streamnb.events import Event
 from streamnb.features.attributes import some_of
 from streamnb.formats.codec import decode_event
 from streamnb.formats.event_schema import ENTITY, EventSchema
 from streamnb.formats.terminal_text import duration, printable
-from streamnb.kernels.array_types import Floats
 from streamnb.models.interface.attribution import LIMIT
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.river_stream_model import RiverStreamModel
@@ -33,13 +34,12 @@ from streamnb.models.naive_bayes.unused_values import UnusedValue
 from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.persistence.model_files import LoadedModel, found, newest
 from streamnb.runtime import context, factories
-from streamnb.scoring.decision_rule import weights_before
 from streamnb.scoring.decision_scores import ServedDecisions
-from streamnb.scoring.new_class_probability import published_new_class_probability
 from streamnb.values.name_suggestions import did_you_mean
 from streamnb.values.parameter_checks import pluralize
 
 _MOST_TOLD = 10
+_PLAIN = PredictionPipeline(Settings(EventSchema(), unseen=True))
 
 
 class QueryModel(NamedTuple):
@@ -52,8 +52,7 @@ class QueryModel(NamedTuple):
         told: facts about the snapshot: file, journal record, age, number of later journal records (None if
             unknown), and whether it belongs to another log.
         labels: hint for logs without labels.
-        decisions: decision rule; None without one.
-        min_learns: examples that a class needs to be predicted.
+        pipeline: steps from posteriors to predictions.
     """
 
     model: Any
@@ -61,8 +60,12 @@ class QueryModel(NamedTuple):
     texts: Sequence[str]
     told: dict[str, Any]
     labels: str = "events.label is the path of labels"
-    decisions: ServedDecisions | None = None
-    min_learns: int = 1
+    pipeline: PredictionPipeline = _PLAIN
+
+    @property
+    def min_learns(self) -> int:
+        """Examples that a class needs to be predicted."""
+        return self.pipeline.settings.min_learns
 
     def event(self, text: str) -> Event:
         """Return the event of a text, or of the JSON object in it; raise StreamnbError."""
@@ -148,21 +151,17 @@ class QueryModel(NamedTuple):
 
     def predicted(self, events: Iterable[Event]) -> list[dict[str, float]]:
         """Return P(label | event) of each, the most probable label first; raise SnapshotError for none."""
-        return self.by_label(self.posteriors(events))
+        return ranked_by_class(self.predict(events).posteriors)
 
-    def posteriors(self, events: Iterable[Event]) -> Posteriors:
-        """Return the posteriors of events; raise SnapshotError if nothing may be predicted."""
+    def predict(self, events: Iterable[Event]) -> PredictedBatch:
+        """Return the predictions of events; raise SnapshotError if nothing may be predicted."""
         events = list(events)
         try:
-            posteriors: Posteriors = self.model.predict_posteriors(
-                [e.x for e in events], [e.ts for e in events]
-            )
+            posteriors = self.model.predict_posteriors([e.x for e in events], [e.ts for e in events])
         except (TypeError, ValueError) as error:
             raise MalformedEvent("wrong-type", "$", str(error)) from error
-        if self.min_learns > 1:
-            weights = weights_before(posteriors.classes, self.model.class_weights)
-            posteriors = posteriors.quarantine(weights, self.min_learns)
-        is_empty = ~posteriors.probabilities.any(axis=1)
+        predicted = self.pipeline.predict(posteriors, self.model)
+        is_empty = ~predicted.posteriors.probabilities.any(axis=1)
         if is_empty.any() and isinstance(self.model, TenantModels):
             name = self.model.tenant_of(events[int(is_empty.argmax())].x)
             raise SnapshotError(
@@ -177,33 +176,7 @@ class QueryModel(NamedTuple):
                 else f"{self.told['file']}: nothing has been learned yet: no event had a label; "
                 f"`streamnb run` learns, and {self.labels}"
             )
-        return posteriors
-
-    def by_label(self, posteriors: Posteriors) -> list[dict[str, float]]:
-        """Return label -> probability, the most probable first, then the first seen."""
-        hidden = self.quarantined
-        kept = [(k, str(label)) for k, label in enumerate(posteriors.classes) if label not in hidden]
-        apart = repeat(()) if posteriors.quarantined is None else posteriors.quarantined
-        told = (
-            [(label, row[k]) for k, label in kept if not (len(others) and others[k])]
-            for row, others in zip(posteriors.probabilities.tolist(), apart, strict=False)
-        )
-        return [dict(sorted(each, key=lambda one: -one[1])) for each in told]
-
-    def unseen(self, posteriors: Posteriors) -> Floats:
-        """Return for each the probability of a new or a quarantined label."""
-        n = len(posteriors.known)
-        return published_new_class_probability(
-            np.full(n, self.model.n_events), posteriors.known, posteriors.held
-        )
-
-    def decided(self, posteriors: Posteriors) -> list[dict[str, Any]]:
-        """Return decision and expected cost for each; empty without a rule."""
-        if self.decisions is None:
-            return [{}] * len(posteriors.known)
-        is_weighing, learned = self.decisions.rule.is_weighing, self.model.class_weights
-        weights = weights_before(posteriors.classes, learned) if is_weighing else None
-        return list(self.decisions.decide(posteriors, self.unseen(posteriors), weights).fields())
+        return predicted
 
     @property
     def quarantined(self) -> set[Any]:
@@ -260,13 +233,14 @@ def query_model_of(
     model: Any, learned: Config, told: dict[str, Any], decisions: ServedDecisions | None = None
 ) -> QueryModel:
     """Return the model of a configuration, with the decisions that it has served so far."""
-    rule = factories.rule(learned)
-    decisions = ServedDecisions(rule, 1) if rule and decisions is None else decisions
-    schema = context.schema(learned)
+    settings = replace(factories.settings(learned), unseen=True)
+    if settings.decision and decisions is None:
+        decisions = ServedDecisions(settings.decision, 1)
+    schema = settings.schema
     reads_texts = learned.model.kind not in CLASSIFIERS or CLASSIFIERS[learned.model.kind].reads_texts
     texts = [place.name for place in schema.places if place.kind == "text"] if reads_texts else []
-    least = learned.classes.min_learns
-    made = QueryModel(model, schema, list(dict.fromkeys(texts)), told, decisions=decisions, min_learns=least)
+    pipeline = PredictionPipeline(settings, decisions)
+    made = QueryModel(model, schema, list(dict.fromkeys(texts)), told, pipeline=pipeline)
     topic = learned.topics.labels
     return made._replace(labels=f"`streamnb label ID LABEL` writes to {topic}") if topic else made
 

@@ -8,6 +8,7 @@ import msgspec
 
 from streamnb.errors import StreamnbError
 from streamnb.events import Event
+from streamnb.queries.answers import predicted_answers
 from streamnb.queries.query_model import QueryModel
 from streamnb.serving.limits import Message, Receive, Send, given_once
 from streamnb.serving.replica import Replica
@@ -28,26 +29,9 @@ _decode = msgspec.json.Decoder(_Question).decode
 
 def answered(model: QueryModel, journal: int | None, events: list[Event]) -> bytes:
     """Return the predictions of a model for events, as JSON. Raises StreamnbError."""
-    told = model.posteriors(events)
-    each = zip(
-        events,
-        model.by_label(told),
-        model.unseen(told).tolist(),
-        model.decided(told),
-        model.warnings(events, told),
-        strict=True,
-    )
     found = [
-        {
-            "id": None if event.id == "-" else event.id,
-            "label": (label := next(iter(said))),
-            "probability": said[label],
-            "probabilities": said,
-            "unseen": new,
-            **decided,
-            **({"warning": warning} if warning else {}),
-        }
-        for event, said, new, decided, warning in each
+        {"id": None if event.id == "-" else event.id, **answer}
+        for event, answer in zip(events, predicted_answers(model, events), strict=True)
     ]
     return msgspec.json.encode({"predictions": found, "journal": journal})
 

@@ -14,6 +14,7 @@ import msgspec
 
 from streamnb.charts import Bar, Markup, Series, bars, count, joined, line, number, percent, table, tag
 from streamnb.charts.html_markup import visible
+from streamnb.engine.processing.named_classes import ranked_by_class
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
 from streamnb.events import AccuracyEstimate, MetricsReport, Prediction
 from streamnb.formats.codec import IN_EVENT
@@ -261,8 +262,8 @@ class PageViews:
                     return tag("p", _LATER, class_="missing", data_again=True)
                 model = self._replica.asked()
                 event = model.event(text)
-                told = model.posteriors([event])
-                (probabilities,), (warning,) = model.by_label(told), model.warnings([event], told)
+                told = model.predict([event]).posteriors
+                (probabilities,), (warning,) = ranked_by_class(told), model.warnings([event], told)
                 try:
                     why = explained(model, event, None, 12)
                 except ConfigError as error:

@@ -17,7 +17,7 @@ from streamnb.evaluation.data_quality import DataQuality, InputOrigin, report_da
 from streamnb.evaluation.event_input import begun, columns_of, events_of, origin_of
 from streamnb.events import Event
 from streamnb.formats.terminal_text import printable, warn
-from streamnb.queries.answers import decision_of
+from streamnb.queries.answers import decision_of, predicted_answers
 from streamnb.queries.query_model import QueryModel, open_query_model
 from streamnb.values.parameter_checks import pluralize
 
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     answers: Iterable[dict[str, Any]]
     if not is_file:
         event = one_event(model, options.event)
-        answers = [{**next(_answers(model, [event])), "snapshot": model.told}]
+        answers = [{**next(predicted_answers(model, [event])), "snapshot": model.told}]
     else:
         events = events_of(options.event, columns_of(options, model.schema))
         answers = _of_file(model, origin_of(options.event, options.decimal), begun(events))
@@ -90,7 +90,7 @@ def _of_file(model: QueryModel, origin: InputOrigin, rows: Iterator[bytes]) -> I
         events = [event for event in found if isinstance(event, Event)]
         if not row:
             _check_fields(model, origin, part, events)
-        answers = _answers(model, events) if events else iter(())
+        answers = predicted_answers(model, events) if events else iter(())
         for one in found:
             if isinstance(one, Event):
                 yield {"id": one.id, **next(answers)}
@@ -117,27 +117,6 @@ def _decoded(model: QueryModel, raw: bytes) -> Event | MalformedEvent:
         return model.decode(raw)
     except MalformedEvent as error:
         return error
-
-
-def _answers(model: QueryModel, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
-    posteriors = model.posteriors(events)
-    each = zip(
-        model.by_label(posteriors),
-        model.unseen(posteriors).tolist(),
-        model.decided(posteriors),
-        model.warnings(events, posteriors),
-        strict=True,
-    )
-    for said, unseen, decided, warning in each:
-        label = next(iter(said))
-        yield {
-            "label": label,
-            "probability": said[label],
-            "probabilities": said,
-            "unseen": unseen,
-            **decided,
-            **({"warning": warning} if warning else {}),
-        }
 
 
 def _line(answer: dict[str, Any]) -> str:

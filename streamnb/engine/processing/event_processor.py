@@ -36,7 +36,7 @@ from streamnb.engine.processing.metrics_reports import (
     with_interval,
 )
 from streamnb.engine.processing.monitors import MonitoredBatch, Monitors
-from streamnb.engine.processing.prediction_publishing import PredictionPublishing
+from streamnb.engine.processing.prediction_pipeline import PredictionPipeline
 from streamnb.engine.processing.processor_state_copy import ProcessorStateCopy
 from streamnb.engine.processing.retrained_model import Offsets, RetrainedModel, offsets_of, part_of
 from streamnb.engine.processing.tenant_stats import MOST, MOST_ALONE, TenantStats
@@ -50,10 +50,9 @@ from streamnb.kernels.array_types import Floats
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import PartialLearner, StreamModel
 from streamnb.models.interface.tenant_usage import TenantedModel
-from streamnb.scoring.decision_rule import DecisionBatch, weights_before
+from streamnb.scoring.decision_rule import weights_before
 from streamnb.scoring.decision_scores import ServedDecisions
 from streamnb.scoring.drift_detectors import DriftDetectors
-from streamnb.scoring.new_class_probability import published_new_class_probability
 from streamnb.scoring.prequential_scores import ProgressiveValidation
 from streamnb.statistics.memory_budget import MemoryComponent as MemoryPart
 from streamnb.statistics.memory_budget import MemoryUse
@@ -64,11 +63,10 @@ from streamnb.values.type_aliases import Aside, concatenated
 _AT_ONCE = 1000
 _BYTES_AT_ONCE = 4 << 20  # of predictions, estimated beforehand
 _BYTES_WHERE_SHORT = 64 << 10  # of events at once under a short memory budget
-_VALUE, _TOPIC = attrgetter("value"), attrgetter("partition.topic")
+_TOPIC = attrgetter("partition.topic")
 _TIME, _PLACE = attrgetter("timestamp"), itemgetter(0)
 _MOST_CONFUSED = 100  # classes whose confusion is reported
 _EventOrLabel = TypeVar("_EventOrLabel", Event, LabelRecord)
-_UNDECIDED: Mapping[str, Any] = MappingProxyType({})  # without a decision rule
 
 
 class EventProcessor:
@@ -97,6 +95,7 @@ class EventProcessor:
         self.actions = AlarmResponse()
         self.late = None if settings.labels is None else DelayedLabels(settings.labels, settings.window)
         self._decide_by(None)
+        self._pipeline = PredictionPipeline(settings, self.decisions)
         self.standings: TenantStats | None = None
         self.consumed = 0
         self.dead_letters = 0
@@ -614,17 +613,18 @@ class EventProcessor:
                 self.tally.small_weights += sum(event.label is not None for event in events)
             if len(events) == 1:
                 self._admission.admits({labels[0]})  # only the resolved label takes capacity
-        weighs = self.decisions is not None and self.decisions.rule.is_weighing
-        weighs |= self.settings.min_learns > 1
-        taught = self.model.class_weights if weighs else {}
+        pipeline = self.pipeline
+        taught = self.model.class_weights if pipeline.uses_weights else {}
         posteriors = self.model.predict_then_learn_many(
             [event.x for event in events], labels, weights, [event.ts for event in events]
         )
         are_learned = [y is not None and weight > 0 for y, weight in zip(labels, weights, strict=True)]
         ages = list(accumulate(are_learned[:-1], initial=learned))
-        before = weights_before(posteriors.classes, taught, labels, weights) if weighs else None
-        posteriors = self.without_quarantined(posteriors, before)
-        decided = self.decided(posteriors, ages, before, labels)
+        before = (
+            weights_before(posteriors.classes, taught, labels, weights) if pipeline.uses_weights else None
+        )
+        predicted = pipeline.predict(posteriors, self.model, ages, before, labels)
+        posteriors, decided = predicted.posteriors, predicted.decisions
         if self.late is None:
             column = self._known.follow(posteriors.classes).columns
             columns = [-1 if label is None else column.get(label, -1) for label in labels]
@@ -646,8 +646,10 @@ class EventProcessor:
         is_published = self.settings.by == "learner"
         if not (is_published or self.drift.names):
             return [alert for _, alert in alerts]
-        predictions = self._publishing.predictions(events, labels, posteriors, ages, decided, now, evidence)
-        outputs = self._publishing.published(predictions, records, now) if is_published else []
+        predictions = pipeline.predictions(
+            [event.id for event in events], labels, predicted, ages, now, evidence, None, self._hypotheses
+        )
+        outputs = pipeline.encode(predictions, records, now, self.tally) if is_published else []
         if not (self.drift.names or alerts):
             return outputs
         return self._watching.with_found(outputs, predictions, consumed, alerts)
@@ -686,11 +688,12 @@ class EventProcessor:
         evidence: tuple[Attribution, ...] | None = None,
     ) -> list[NewRecord]:
         """Return the outputs for events, predicted by the model at a journal record."""
-        posteriors, publishing = self.without_quarantined(said), self._publishing
-        labels, ages = [one.label for one in events], [self.model.n_events] * len(events)
-        decided = self.decided(posteriors)
-        made = publishing.predictions(events, labels, posteriors, ages, decided, now, evidence, journal)
-        return publishing.published(made, records, now)
+        ids, labels = [one.id for one in events], [one.label for one in events]
+        predicted, ages = self.pipeline.predict(said, self.model), [self.model.n_events] * len(events)
+        made = self.pipeline.predictions(
+            ids, labels, predicted, ages, now, evidence, journal, self._hypotheses
+        )
+        return self.pipeline.encode(made, records, now, self.tally)
 
     def learn_partial(
         self, records: Sequence[Record], now: float, journal: int, met: set[str]
@@ -728,51 +731,22 @@ class EventProcessor:
             outputs.append(NewRecord(output.topic, key, output.value, output.headers))
         return outputs, partial
 
-    def without_quarantined(self, posteriors: Posteriors, before: Floats | None = None) -> Posteriors:
-        """Return the posteriors without quarantined classes; `before` as in `decided`."""
-        least = self.settings.min_learns
-        if least == 1:
-            return posteriors
-        if before is None:
-            before = weights_before(posteriors.classes, self.model.class_weights)
-        return posteriors.quarantine(before, least)
-
-    def decided(
-        self,
-        posteriors: Posteriors,
-        ages: Sequence[int] | None = None,
-        before: Floats | None = None,
-        truths: Sequence[str | None] = (),
-    ) -> DecisionBatch | None:
-        """Return the decisions on predicted events; None without a decision rule.
-
-        Args:
-            posteriors: published posteriors.
-            ages: events learned before each; None for an unchanged model.
-            before: class weights before each, see `weights_before`; None for an unchanged model.
-            truths: labels known at prediction time.
-        """
-        if self.decisions is None:
-            return None
-        n, rule = len(posteriors.known), self.decisions.rule
-        ages = [self.model.n_events] * n if ages is None else ages
-        unseen = published_new_class_probability(
-            np.array(ages, dtype=np.int64), posteriors.known, posteriors.held
-        )
-        if rule.is_weighing and before is None:
-            before = weights_before(posteriors.classes, self.model.class_weights)
-        weights = before if rule.is_weighing else None
-        return self.decisions.decide(posteriors, unseen, weights, truths)
-
     @property
     def _watching(self) -> DriftMonitoring:
         return DriftMonitoring(self.settings, self.tally, self.drift, self.monitors, self.actions)
 
     @property
-    def _publishing(self) -> PredictionPublishing:
-        posterior = posterior_of(self.model)
-        hypotheses = () if posterior is None else posterior.hypotheses
-        return PredictionPublishing(self.settings, self.tally, hypotheses)
+    def pipeline(self) -> PredictionPipeline:
+        """The steps from posteriors to published predictions, for the current settings and rule."""
+        made = self._pipeline
+        if made.settings is not self.settings or made.decisions is not self.decisions:
+            made = self._pipeline = PredictionPipeline(self.settings, self.decisions)
+        return made
+
+    @property
+    def _hypotheses(self) -> Sequence[str]:
+        posterior = posterior_of(self.model) if self.settings.hypotheses else None
+        return () if posterior is None else posterior.hypotheses
 
     def _skip_paused(self, labels: Sequence[str | None]) -> None:
         """Count the labels that are not learned because of a pause."""

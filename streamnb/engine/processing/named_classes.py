@@ -40,6 +40,12 @@ def by_class(posteriors: Posteriors, top: int) -> Iterable[tuple[dict[Any, float
     return [_most_probable(classes, row[:n], top) for row, n in rows]
 
 
+def ranked_by_class(posteriors: Posteriors) -> list[dict[str, float]]:
+    """Return class -> probability for each event, the most probable first, then the first met."""
+    each = (probabilities for probabilities, _ in by_class(posteriors, 0))
+    return [{str(k): p for k, p in sorted(one.items(), key=lambda pair: -pair[1])} for one in each]
+
+
 def _most_probable(classes: Sequence[Any], row: Floats, top: int) -> tuple[dict[Any, float], float | None]:
     if row.size <= top:
         return dict(zip(classes, row.tolist(), strict=False)), None

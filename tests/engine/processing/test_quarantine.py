@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.engine.processing.prediction_pipeline import PredictionPipeline
+from streamnb.engine.settings import Settings
 from streamnb.errors import ConfigError, SnapshotError
 from streamnb.formats.event_schema import EventSchema
 from streamnb.models.interface.predictions import Posteriors
@@ -181,7 +182,7 @@ def test_it_is_journalled_may_change_and_is_verified(open_log, tmp_path, monkeyp
     ]
     assert {frozenset("xyz"), frozenset("x")} <= {*names}
     assert told(verified(open_log(), tmp_path, *FLAGS)) == []
-    monkeypatch.setattr(EventProcessor, "without_quarantined", lambda _, posteriors, __=None: posteriors)
+    monkeypatch.setattr(Posteriors, "quarantine", lambda posteriors, *_: posteriors)
     found = {check for check, _ in told(verified(open_log(), tmp_path, *FLAGS))}
     assert "predictions" in found or "outputs" in found, found
 
@@ -194,7 +195,8 @@ def asked(weights, least=3, **options):
         for i in range(n)
     ]
     learner.process(records(raws), 1.0)
-    return QueryModel(learner.model, EventSchema(), ["text"], {"file": "here"}, min_learns=least)
+    pipeline = PredictionPipeline(Settings(EventSchema(), unseen=True, min_learns=least))
+    return QueryModel(learner.model, EventSchema(), ["text"], {"file": "here"}, pipeline=pipeline)
 
 
 def test_what_is_asked_and_explained_tells_no_class_in_quarantine():
@@ -204,7 +206,7 @@ def test_what_is_asked_and_explained_tells_no_class_in_quarantine():
     (said,) = model.predicted([event])
     assert said.keys() == {"a", "b"}
     assert sum(said.values()) == pytest.approx(1.0)
-    (unseen,) = model.unseen(model.posteriors([event]))
+    (unseen,) = model.predict([event]).unseen
     assert unseen > 0.8
     why = explained(model, event, None, 5)
     assert {why["label"], why["against"]} == {"a", "b"}

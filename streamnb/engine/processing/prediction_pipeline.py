@@ -1,0 +1,202 @@
+"""From posteriors to published predictions: one path for learner, scorers, Spark, HTTP and commands.
+
+    posteriors -> quarantine -> probability of a new class -> decision -> most probable classes -> records
+
+The first three steps give a `PredictedBatch`, from which queries answer. The last two make the records of the
+predictions topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from streamnb.engine.ports import NewRecord, Record, tuples
+from streamnb.engine.processing.counters import Counters
+from streamnb.engine.processing.dead_letters import unpublished
+from streamnb.engine.processing.named_classes import by_class, shortened
+from streamnb.engine.settings import Settings
+from streamnb.events import UNPUBLISHED, Attribution, ModelInfo, Prediction
+from streamnb.formats.codec import encode_predictions
+from streamnb.formats.json_value_checks import LONGEST_NAME
+from streamnb.kernels.array_types import Floats
+from streamnb.models.interface.predictions import Posteriors
+from streamnb.models.interface.stream_model import StreamModel
+from streamnb.scoring.decision_rule import DecisionBatch, weights_before
+from streamnb.scoring.decision_scores import ServedDecisions
+from streamnb.scoring.new_class_probability import published_new_class_probability
+
+_VALUE = attrgetter("value")
+_UNDECIDED: Mapping[str, Any] = MappingProxyType({})  # without a decision rule
+
+
+def with_fewer_items(prediction: Prediction, n_bytes: int) -> Prediction:
+    """Return a prediction shortened by `n_bytes` if possible; the strongest evidence that fits stays."""
+    sizes = [len(msgspec.json.encode(item)) + 1 for item in prediction.evidence or ()]  # with a comma
+    left, kept = sum(sizes) - n_bytes, []
+    for item, size in zip(prediction.evidence or (), sizes, strict=True):
+        if size <= left:
+            kept.append(item)
+            left -= size
+    return msgspec.structs.replace(prediction, evidence=tuple(kept)) if sizes else prediction
+
+
+class PredictedBatch(NamedTuple):
+    """Predictions of n events, as they may be published.
+
+    Attributes:
+        posteriors: without quarantined classes.
+        unseen: float64[n], probability of a class never seen, or quarantined; None if nothing uses it.
+        decisions: the decisions; None without a decision rule.
+    """
+
+    posteriors: Posteriors
+    unseen: Floats | None = None
+    decisions: DecisionBatch | None = None
+
+    def decided_fields(self) -> Iterable[Mapping[str, Any]]:
+        """Return decision and expected cost of each event; empty without a rule."""
+        if self.decisions is None:
+            return repeat(_UNDECIDED, len(self.posteriors.known))
+        return self.decisions.fields()
+
+
+class PredictionPipeline:
+    """The steps from a posterior to a published prediction, made once for settings and a decision rule.
+
+    Args:
+        settings: quarantine, contents and topic of predictions.
+        decisions: decides; None without a decision rule.
+    """
+
+    def __init__(self, settings: Settings, decisions: ServedDecisions | None = None) -> None:
+        self.settings, self.decisions = settings, decisions
+        self._is_weighing = decisions is not None and decisions.rule.is_weighing
+
+    @property
+    def uses_weights(self) -> bool:
+        """True if the learned weights of classes change a prediction."""
+        return self._is_weighing or self.settings.min_learns > 1
+
+    def predict(
+        self,
+        posteriors: Posteriors,
+        model: StreamModel,
+        ages: Sequence[int] | None = None,
+        before: Floats | None = None,
+        truths: Sequence[str | None] = (),
+    ) -> PredictedBatch:
+        """Return what may be published of n posteriors.
+
+        Args:
+            posteriors: of the model.
+            model: has made them.
+            ages: events learned before each; None for an unchanged model.
+            before: class weights before each, see `weights_before`; None for an unchanged model.
+            truths: labels known at prediction time.
+        """
+        if self.uses_weights and before is None:
+            before = weights_before(posteriors.classes, model.class_weights)
+        if before is not None and self.settings.min_learns > 1:
+            posteriors = posteriors.quarantine(before, self.settings.min_learns)
+        if not (self.settings.unseen or self.decisions is not None):
+            return PredictedBatch(posteriors)
+        known = posteriors.known
+        events = np.full(len(known), model.n_events) if ages is None else np.array(ages, dtype=np.int64)
+        unseen = published_new_class_probability(events, known, posteriors.held)
+        if self.decisions is None:
+            return PredictedBatch(posteriors, unseen)
+        weights = before if self._is_weighing else None
+        return PredictedBatch(posteriors, unseen, self.decisions.decide(posteriors, unseen, weights, truths))
+
+    def predictions(
+        self,
+        ids: Sequence[str],
+        truths: Sequence[str | None],
+        predicted: PredictedBatch,
+        ages: Sequence[int],
+        now: float,
+        evidence: tuple[Attribution, ...] | None = None,
+        journal: int | None = None,
+        hypotheses: Sequence[str] = (),
+    ) -> list[Prediction]:
+        """Return the predictions of events, given the age of the model at each, and its hypotheses."""
+        name, posteriors = self.settings.name, predicted.posteriors
+        if evidence and posteriors.hides_rival:
+            evidence = ()
+        is_told = self.settings.unseen and predicted.unseen is not None
+        unseen = (
+            predicted.unseen.tolist() if is_told and predicted.unseen is not None else repeat(None, len(ids))
+        )
+        return [
+            Prediction(
+                id=event_id,
+                label=label,
+                probability=None if label is None else probabilities[label],
+                probabilities=probabilities,
+                rest=rest,
+                status="empty" if label is None else "ready",
+                unseen=new,
+                truth=truth,
+                evidence=evidence,
+                hypotheses=weighed,
+                model=ModelInfo(name, age, journal),
+                ts=now,
+                **decided,
+            )
+            for event_id, truth, label, (probabilities, rest), new, decided, weighed, age in zip(
+                ids,
+                truths,
+                posteriors.labels(),
+                by_class(posteriors, self.settings.top),
+                unseen,
+                predicted.decided_fields(),
+                self._weighed(posteriors, hypotheses),
+                ages,
+                strict=True,
+            )
+        ]
+
+    def encode(
+        self, predictions: Sequence[Prediction], records: Sequence[Record], now: float, tally: Counters
+    ) -> list[NewRecord]:
+        """Return the records of the predictions of `records`, or dead letters; count them in `tally`."""
+        tally.predicted.update([prediction.label for prediction in predictions])
+        keys, values = [one.id.encode() for one in predictions], encode_predictions(predictions)
+        outputs = tuples(NewRecord, zip(repeat(self.settings.predictions), keys, values, repeat(())))
+        return self._fitting(outputs, predictions, records, now, tally)
+
+    def _fitting(
+        self,
+        outputs: list[NewRecord],
+        predictions: Sequence[Prediction],
+        records: Sequence[Record],
+        now: float,
+        tally: Counters,
+    ) -> list[NewRecord]:
+        """Shorten evidence, then probabilities, of large predictions, else make a dead letter."""
+        most = self.settings.max_bytes
+        shorteners = [with_fewer_items, *([shortened] if self.settings.top else [])]
+        if most and max(map(len, map(_VALUE, outputs)), default=0) + LONGEST_NAME * 4 > most:
+            for i, (output, record) in enumerate(zip(outputs, records, strict=True)):
+                prediction, limit = predictions[i], most - len(output.key or b"")
+                for shorten in shorteners:
+                    if len(outputs[i].value) > limit:
+                        prediction = shorten(prediction, len(outputs[i].value) - limit)
+                        outputs[i] = output._replace(value=encode_predictions([prediction])[0])
+                if len(outputs[i].value) > limit:
+                    outputs[i] = unpublished(self.settings, outputs[i], record, now, prediction.model.journal)
+                    tally.dead_letters[UNPUBLISHED] += 1
+        return outputs
+
+    def _weighed(self, posteriors: Posteriors, names: Sequence[str]) -> Iterator[dict[str, float] | None]:
+        """Return hypothesis -> P(h | events learned before) of each event, if published."""
+        if not self.settings.hypotheses or not names or posteriors.hypotheses is None:
+            return repeat(None, len(posteriors.known))
+        return (dict(zip(names, row, strict=True)) for row in posteriors.hypotheses.tolist())
