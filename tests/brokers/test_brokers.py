@@ -1,4 +1,4 @@
-"""The Kafka brokers that other tests rest on: they keep what they acknowledge, they refuse whom they should refuse."""
+"""How the brokers of other tests and of `make kafka` are started and ended."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
-from kafka.errors import KafkaError, KafkaTimeoutError, NotEnoughReplicasError, TopicAuthorizationFailedError
-from kafka.net.compat import KafkaNetClient
 
 from tests import ROOT
 from tests.brokers import archive, jars
@@ -34,44 +31,18 @@ SERVE = [sys.executable, "-m", "tests.brokers.serve"]
 # -- what a client does -----------------------------------------------------------------------------------
 
 
-def create(client, **settings):
+def create(client):
     name = f"topic-{next(NUMBERS)}"
     with KafkaAdminClient(**client) as admin:
-        admin.create_topics([NewTopic(name, **(settings or {"num_partitions": 1}))])
+        admin.create_topics([NewTopic(name, num_partitions=1)])
     return name
 
 
-@contextmanager
-def producing(client, seconds=60, **settings):
-    """A producer that gives up after some seconds."""
-    limit = seconds * 1000
-    limits = {"request_timeout_ms": limit // 2, "delivery_timeout_ms": limit, "max_block_ms": limit}
-    producer = KafkaProducer(**client, acks="all", **limits, **settings)
-    try:
-        yield producer
-    finally:
-        producer.close(timeout=1)
-
-
-def send(client, topic, *values, **settings):
+def send(client, topic, *values):
     """Returns once all are acknowledged."""
-    with producing(client, **settings) as producer:
+    with closing(KafkaProducer(**client, acks="all")) as producer:
         for delivery in [producer.send(topic, value) for value in values]:
             delivery.get(timeout=60)
-
-
-def refuse(client):
-    """That a client cannot come in. kafka-python leaves its thread and sockets behind then: they go here."""
-    made = []
-
-    def keep(**settings):
-        made.append(KafkaNetClient(**settings))
-        return made[0]
-
-    with pytest.raises(KafkaTimeoutError):
-        KafkaAdminClient(**client, bootstrap_timeout_ms=2000, kafka_client=keep)
-    made[0].close()
-    made[0]._manager._net.close()
 
 
 def read(client, topic, at_least):
@@ -83,12 +54,6 @@ def read(client, topic, at_least):
             for records in consumer.poll(timeout_ms=200).values():
                 found += [record.value for record in records]
     return found
-
-
-def partition(client, topic):
-    """Of the topic's one partition, what a node says that has heard of it."""
-    with KafkaAdminClient(**client) as admin:
-        return wait_until(lambda: admin.describe_topics([topic])[0]["partitions"])[0]
 
 
 def plain(broker):
@@ -108,37 +73,6 @@ def wait_until(condition):
 
 
 # -- one node ---------------------------------------------------------------------------------------------
-
-
-def test_one_node_takes_and_gives_records(broker):
-    topic = create(plain(broker))
-    send(plain(broker), topic, *values("a"))
-    assert read(plain(broker), topic, 20) == values("a")
-
-
-def test_what_was_acknowledged_survives_a_kill_and_a_stop(lone_broker):
-    address, topic = lone_broker.address, create(plain(lone_broker))
-    send(plain(lone_broker), topic, *values("before"))
-    lone_broker.nodes[0].kill()
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", int(address.split(":")[1])))
-    lone_broker.start()
-    assert lone_broker.address == address
-    send(plain(lone_broker), topic, *values("between"))
-    restart = threading.Thread(target=lone_broker.restart)
-    restart.start()
-    restart.join()
-    send(plain(lone_broker), topic, *values("after"))  # a broker outlives the thread that started it
-    assert read(plain(lone_broker), topic, 60) == values("before") + values("between") + values("after")
-
-
-def test_a_paused_node_is_silent_and_a_resumed_one_answers(lone_broker):
-    topic = create(plain(lone_broker))
-    lone_broker.nodes[0].pause()
-    refuse(plain(lone_broker))
-    lone_broker.start()
-    send(plain(lone_broker), topic, b"y")
-    assert read(plain(lone_broker), topic, 1) == [b"y"]
 
 
 @pytest.mark.usefixtures("broker")  # skipped where none can be started
@@ -170,101 +104,6 @@ def test_an_archive_of_classes_that_is_damaged_hinders_no_start(tmp_path, monkey
         send(plain(started), create(plain(started)), b"x")
     finally:
         started.kill()
-
-
-# -- three nodes ------------------------------------------------------------------------------------------
-
-
-def refusal(client, topic):
-    try:
-        send(client, topic, b"x", retries=0, enable_idempotence=False)
-    except KafkaError as error:
-        return type(error)
-    raise AssertionError("acknowledged")
-
-
-def test_three_nodes_survive_the_death_of_a_leader_and_acknowledge_what_two_hold(cluster):
-    topic = create(plain(cluster))
-    first = partition(plain(cluster), topic)["leader_id"]
-    assert sorted(partition(plain(cluster), topic)["replica_nodes"]) == [1, 2, 3]
-    narrow = create(plain(cluster), replica_assignments={0: [first, first % 3 + 1]})
-    send(plain(cluster), topic, *values("before"))
-    send(plain(cluster), narrow, b"two hold it")
-    cluster.nodes[first - 1].kill()
-    send(plain(cluster), topic, *values("during"))
-    assert partition(plain(cluster), topic)["leader_id"] != first
-    wait_until(lambda: refusal(plain(cluster), narrow) is NotEnoughReplicasError)
-    cluster.nodes[first - 1].start()
-    send(plain(cluster), topic, *values("after"))
-    assert read(plain(cluster), topic, 60) == values("before") + values("during") + values("after")
-
-
-def test_with_two_nodes_down_nothing_is_acknowledged_and_nothing_is_ever_lost(cluster):
-    topic = create(plain(cluster))
-    with producing(plain(cluster), seconds=4) as producer:
-        for value in values("before"):
-            producer.send(topic, value).get(timeout=60)
-        cluster.nodes[0].kill()
-        cluster.nodes[1].pause()
-        with pytest.raises(KafkaError):
-            producer.send(topic, b"refused").get(timeout=60)
-    cluster.kill()
-    cluster.start()
-    assert sorted(partition(plain(cluster), topic)["isr_nodes"]) == [1, 2, 3]
-    send(plain(cluster), topic, *values("after"))
-    kept = [value for value in read(plain(cluster), topic, 40) if value != b"refused"]
-    assert kept == values("before") + values("after")
-
-
-# -- the secured node -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def granted(secured_broker):
-    """A topic that the user may write and read."""
-    topic = create(secured_broker.client("admin"))
-    secured_broker.grant("topic", topic, "read", "write", "describe")
-    yield topic
-    secured_broker.revoke_all()
-
-
-def failures(broker):
-    """How often the broker has refused a password since it was started."""
-    return broker.nodes[0].tail(None).count("due to invalid credentials")
-
-
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256"])
-def test_the_right_password_is_let_in(secured_broker, granted, mechanism):
-    client = secured_broker.client(mechanism=mechanism)
-    send(client, granted, *values("a"))
-    assert read(client, granted, 20) == values("a")
-
-
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256"])
-def test_a_wrong_password_is_refused(secured_broker, mechanism):
-    before = failures(secured_broker)
-    refuse(secured_broker.client("streamnb", "wrong", mechanism))
-    wait_until(lambda: failures(secured_broker) > before)
-
-
-def test_a_broker_whose_authority_is_unknown_is_refused_by_the_client(secured_broker, caplog):
-    refuse({**secured_broker.client(), "ssl_cafile": str(secured_broker.wrong_ca_path)})
-    assert "CERTIFICATE_VERIFY_FAILED" in caplog.text
-
-
-def test_nobody_comes_in_the_clear(secured_broker):
-    refuse({"bootstrap_servers": secured_broker.address})
-
-
-def test_what_is_not_granted_is_refused(secured_broker):
-    topic, user = create(secured_broker.client("admin")), secured_broker.client()
-    with pytest.raises(TopicAuthorizationFailedError):
-        send(user, topic, b"x")
-    secured_broker.grant("topic", "topic-", "write", "describe", prefixed=True)
-    send(user, topic, b"x")
-    secured_broker.revoke_all()
-    with pytest.raises(TopicAuthorizationFailedError):
-        send(user, topic, b"x")
 
 
 # -- `make kafka`, and the end of the process that started a broker ------------------------------------------
@@ -337,29 +176,6 @@ def test_make_kafka_says_in_one_line_what_is_missing(tmp_path):
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "is not installed" in done.stderr
-
-
-@pytest.mark.usefixtures("broker")
-def test_a_log_is_shown_where_a_test_fails(tmp_path):
-    (tmp_path / "conftest.py").write_text('pytest_plugins = ["tests.brokers.broker_fixtures"]\n')
-    (tmp_path / "test_it.py").write_text(
-        "def test_bad(request):\n    assert request.getfixturevalue('broker') is None\n"
-        "def test_unrelated():\n    raise AssertionError\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--basetemp", tmp_path / "base", tmp_path],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.count("2 failed") == 1
-    assert done.stdout.count("Kafka broker, whole log in") == 1
-    assert "Kafka Server started" in done.stdout
-    shown = done.stdout.split("whole log in ")[1].split()[0]
-    assert "Kafka Server started" in Path(shown).read_text()
-    assert processes_of(tmp_path) == []
 
 
 # -- the jars ---------------------------------------------------------------------------------------------

@@ -86,12 +86,6 @@ def test_what_only_pairs_can_learn_is_lost_without_them(ablation):
     assert len(set(losses)) == len(losses), "each is another set"
 
 
-def test_times_are_relative_to_the_whole_set(ablation):
-    whole = ablation["variants"][0]["seconds"]
-    assert ablation["variants"][0]["time"] == 1.0
-    assert all(v["time"] == v["seconds"] / whole > 0 for v in ablation["variants"])
-
-
 def test_declared_hypotheses_lose_only_what_they_have(xor, tmp_path):
     """A softmax regression pooled alone: without it there is nothing to pool, and without pools it is left."""
     (tmp_path / "c.toml").write_text('[[hypotheses]]\nkind = "softmax"\n[[hypotheses]]\nkind = "pool"\n')
@@ -102,23 +96,6 @@ def test_declared_hypotheses_lose_only_what_they_have(xor, tmp_path):
         ("single naive Bayes", 0),
     ]
     assert figures(told["variants"][0]) == evaluated(xor, "--config", tmp_path / "c.toml")
-
-
-def test_rows_are_read_as_evaluate_reads_them(tmp_path):
-    """CSV with columns of other names, in an order of its own, several files."""
-    rows = "".join(f"{'ab'[i % 3 % 2]},{i % 3},w{i % 5} w{i % 3}\n" for i in range(60))
-    (tmp_path / "e.csv").write_text(f"class,x,body\n{rows}")
-    (tmp_path / "order.txt").write_text("".join(f"{i}\n" for i in range(59, 19, -1)))
-    columns = ["--label-column", "class", "--text-column", "body"]
-    order = ["--order", tmp_path / "order.txt"]
-    (told,) = answer("ablate", tmp_path / "e.csv", *columns, *order)
-    assert told["scored"] == 40
-    expected = evaluated(tmp_path / "e.csv", *columns, *order, "--set", "model.kind=mixture")
-    assert figures(told["variants"][0]) == expected
-    both = answer("ablate", tmp_path / "e.csv", tmp_path / "e.csv", *columns)
-    assert [one["scored"] for one in both] == [60, 60]
-    assert list(map(figures, both[0]["variants"])) == list(map(figures, both[1]["variants"]))
-    assert figures(both[0]["variants"][0]) != expected
 
 
 def test_tables_are_for_people_or_for_pages(xor, ablation):
@@ -134,27 +111,3 @@ def test_tables_are_for_people_or_for_pages(xor, ablation):
     shown = [re.split(" {2,}", line) for line in measure("ablate", xor).stdout.splitlines()]
     assert [[row[0], *row[-4:-1]] for row in shown if row[0] in DEFAULT] == expected
     assert told.startswith(f"{xor}: 701 events, 700 scored, 1 dead letters\n")
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        (["e.csv", "e.csv", "--order", "o"], "--order: is the order of one file"),
-        (["e.csv", "--json", "--markdown"], "--markdown: not with --json"),
-    ],
-)
-def test_flags_that_do_not_fit_are_refused(flags, says, tmp_path):
-    done = measure("ablate", *flags, cwd=tmp_path, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert says in done.stderr
-
-
-def test_a_file_without_labels_brings_a_hint(tmp_path):
-    (tmp_path / "e.csv").write_text("id,text,class\n1,a,x\n")
-    done = measure("ablate", "e.csv", cwd=tmp_path, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "the columns are id, text, class; --label-column NAME" in done.stderr
-    (tmp_path / "e.jsonl").write_text('{"id": "1", "text": "a"}\n')
-    done = measure("ablate", "e.jsonl", cwd=tmp_path, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("streamnb: nothing was learned of e.jsonl: no event to learn has a label")

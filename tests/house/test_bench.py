@@ -17,17 +17,10 @@ pytestmark = pytest.mark.storm
 
 ROWS = [{"id": f"{i}", "text": f"It's {w}: a|b\nc", "label": w} for i, w in enumerate(["free", "lunch"] * 40)]
 TEXTS, LABELS = [row["text"] for row in ROWS], [row["label"] for row in ROWS]
-VOWPAL = "Vowpal Wabbit, logistic"
 
 
 def predicting():
     return {who: one for who, one in contenders.contenders().items() if not who.startswith("re ")}
-
-
-@pytest.fixture
-def vowpal_wabbit():
-    if contenders.missing():
-        pytest.skip("vowpalwabbit is not installed: pip install '.[bench]'")
 
 
 @pytest.mark.parametrize("labels", [LABELS, ["free", "lunch", "dinner", "free"] * 20], ids=["two", "three"])
@@ -73,24 +66,6 @@ def test_bench_skips_what_has_no_text_or_label(tmp_path):
     done = measure("bench", write_lines(tmp_path / "e.jsonl", rows[:3]), check=False)
     assert done.returncode == 2
     assert "no row has both a text with words and a label" in done.stderr
-
-
-def test_who_is_not_installed_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(contenders, "find_spec", lambda _: None)
-    assert contenders.missing() == ["vowpalwabbit"]
-    assert VOWPAL not in contenders.contenders()
-    monkeypatch.setattr(contenders, "find_spec", lambda _: object())
-    assert contenders.missing() == []
-    assert VOWPAL in contenders.contenders()
-    shown = measure("bench", write_lines(tmp_path / "e.jsonl", ROWS), "--rounds", 1).stdout
-    monkeypatch.undo()
-    assert ("not timed, for it is not installed: vowpalwabbit" in shown) is bool(contenders.missing())
-    assert (VOWPAL in shown) is not bool(contenders.missing())
-
-
-@pytest.mark.usefixtures("vowpal_wabbit")
-def test_texts_of_one_label_and_without_words_harm_nobody():
-    assert contenders.contenders()[VOWPAL](["", "|:", "x"], ["a"] * 3) == ["a"] * 3
 
 
 def test_growth_is_told_of_every_size_and_number_of_classes():

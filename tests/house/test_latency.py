@@ -9,14 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from streamnb.config import load as load_config
 from streamnb.engine.ports import NewRecord, Partition, Record
-from streamnb.errors import LogError
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.formats.codec import decode_event
 from streamnb.formats.event_schema import EventSchema
@@ -24,7 +21,7 @@ from tests import ROOT
 from tests.benchmarks.measuring import load
 from tests.benchmarks.measuring.echo_loops import paced
 from tests.benchmarks.measuring.load import Produced, Seen, Turn, events, write
-from tests.benchmarks.measuring.open_loop import Load, echoes_for, passages_of
+from tests.benchmarks.measuring.open_loop import passages_of
 from tests.benchmarks.measuring.percentiles import (
     Figures,
     Passage,
@@ -34,7 +31,6 @@ from tests.benchmarks.measuring.percentiles import (
     percentile,
     ratio,
 )
-from tests.benchmarks.measuring.processes import Actor
 from tests.support import commands
 
 pytestmark = [pytest.mark.storm, pytest.mark.early(19)]
@@ -56,11 +52,6 @@ HEADER = Partition("out", 0)
 )  # fmt: skip
 def test_a_percentile_is_the_least_value_that_so_many_do_not_exceed(size, percent, expected):
     assert percentile(range(1, size + 1), percent) == expected
-
-
-def test_figures_are_of_the_values_whatever_their_order():
-    assert Figures.of([3.0, 1.0, 2.0]) == Figures(2.0, 3.0, 3.0, 3.0)
-    assert Figures.of(reversed(range(1, 1001))) == Figures(500, 900, 990, 1000)
 
 
 def test_events_are_due_at_even_distances():
@@ -186,12 +177,6 @@ def test_events_have_the_size_that_was_asked_for():
     assert all(decode_event(raw, EventSchema()) for _, raw in itertools.islice(events("s.0", 1), 50))
 
 
-def test_a_load_is_taken_in_turns_of_about_five_seconds():
-    assert [Load(1000.0, 200, 5.0, seconds).turns for seconds in (1.0, 5.0, 30.0, 32.0)] == [1, 1, 6, 6]
-    assert Load(0.1, 200, 5.0, 30.0).events(1.0) == 1
-    assert Load(1000.0, 200, 5.0, 30.0).events(5.0) == 5000
-
-
 def test_an_echo_commits_at_the_interval_and_never_nothing():
     clock = Clock()
     arrivals = [1000.0 + t for t in (0.7, 0.72, 0.75, 0.81, 5.0, 5.01)]
@@ -210,56 +195,6 @@ def test_an_echo_commits_at_the_interval_and_never_nothing():
     assert [next(batches), clock.now] == [[1005.0], pytest.approx(1005.0)]
     arrivals += [1005.05, 1005.06, 1005.07]
     assert [next(batches), clock.now] == [[1005.01, 1005.05, 1005.06], 1005.06]  # no more than allowed
-
-
-def test_a_yardstick_that_cannot_be_had_is_left_out_and_named():
-    def of(*overrides):
-        return echoes_for(load_config(None, {}, overrides))
-
-    assert of("log.url=sqlite:///x.db") == (["embedded"], [])
-    assert of("log.url=kafka://h:1") == (["kafka-python", "confluent-kafka"], [])
-    assert of("log.url=kafka://h:1", "log.client=librdkafka")[0] == ["confluent-kafka", "kafka-python"]
-    echoes, (reason,) = of("log.url=kafka://h:1", "kafka.client={proxy_url = 'socks5://h:1'}")
-    assert echoes == ["kafka-python"]
-    assert "proxy_url" in reason
-
-
-def say_and_end(words):
-    print(words)  # noqa: T201
-    sys.exit(3)
-
-
-def test_an_actor_that_ends_is_noticed_with_what_it_said(tmp_path):
-    actor = Actor("learner", tmp_path, say_and_end, "no such thing")
-    with pytest.raises(LogError, match="learner has ended: no such thing"):
-        until(actor.check)
-    actor.close()
-
-
-def test_actors_end_with_a_parent_that_is_killed(tmp_path):
-    code = (
-        "import pathlib, sys, time\n"
-        f"sys.path[:0] = [{str(ROOT)!r}]\n"
-        "from tests.benchmarks.measuring.processes import Actor\n"
-        "if __name__ == '__main__':\n"
-        f"    actor = Actor('sleeper', pathlib.Path({str(tmp_path)!r}), time.sleep, 600)\n"
-        "    print(actor._process.pid, flush=True)\n"
-        "    time.sleep(600)\n"
-    )
-    script = tmp_path / "parent.py"
-    script.write_text(code)
-    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
-        child = int(parent.stdout.readline())
-        until((tmp_path / "sleeper.out").exists)
-        parent.kill()
-    until(lambda: not is_running(child))
-
-
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def until(condition):
@@ -345,17 +280,6 @@ def test_on_kafka_its_own_topics_come_and_go(lone_broker, tmp_path):
         assert not [group for group in groups if "streamnb-latency" in group]
         admin.delete_topics(["streamnb-latency-mine"])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_for_people_there_are_tables(tmp_path):
-    done = latency("--log", f"sqlite:///{tmp_path}/log.db", *SHORT)
-    lines = done.stdout.splitlines()
-    assert lines[0] == "50 events/s of 200 bytes, a commit every 100 ms; 2 s each in 1 turns"
-    assert [line.split()[0] for line in lines if line.startswith(("streamnb ", "embedded "))] == [
-        "streamnb",
-        "embedded",
-    ]
-    assert sum(line.startswith(tuple(STEPS)) for line in lines) == 10
 
 
 @pytest.mark.parametrize("prefix", ["a,b", "", "a b", "é", "x" * 201])

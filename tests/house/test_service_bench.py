@@ -10,7 +10,6 @@ from itertools import islice
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from streamnb.config import load as load_config
 from streamnb.engine.ports import NewRecord
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.formats.codec import decode_event
@@ -20,7 +19,7 @@ from tests.benchmarks.measuring import backlog
 from tests.benchmarks.measuring.backlog import Spent
 from tests.benchmarks.measuring.bare_clients import CLIENTS, Bare
 from tests.benchmarks.measuring.open_loop import LEARNER
-from tests.benchmarks.measuring.service_bench import Contender, backlog_of, contenders_for, result_of
+from tests.benchmarks.measuring.service_bench import Contender, backlog_of, result_of
 from tests.benchmarks.measuring.topics import place
 from tests.cli.test_commands import streamnb as measure
 from tests.cli.test_commands import write_lines
@@ -94,36 +93,6 @@ def test_a_file_is_repeated_under_ids_of_its_own(tmp_path):
     assert [(event.x, event.label) for event in events] == [
         ({"text": r["text"]}, r["label"]) for r in expected
     ]
-
-
-def test_without_a_file_there_are_generated_messages():
-    found = backlog_of(options("x", events=300))
-    assert len({key for key, _ in found}) == 300
-    assert all(decode_event(raw, EventSchema()).label for _, raw in found)
-
-
-def test_each_log_has_the_loops_that_it_can_have():
-    embedded, absent = contenders_for(load_config(None, {}, ["log.url=sqlite:///x.db"]))
-    assert [one[1:] for one in embedded] == [
-        ("embedded", "naive_bayes"),
-        ("embedded", "mixture"),
-        ("embedded", ""),
-    ]
-    assert absent == []
-    kafka, absent = contenders_for(load_config(None, {}, ["log.url=kafka://h:1"]))
-    assert [one[1:] for one in kafka] == [
-        ("kafka-python", "naive_bayes"), ("kafka-python", "mixture"), ("kafka-python", ""), ("confluent-kafka", "")
-    ]  # fmt: skip
-    assert absent == []
-    without, (reason,) = contenders_for(
-        load_config(None, {}, ["log.url=kafka://h:1", "kafka.client={proxy_url = 'socks5://h:1'}"])
-    )
-    assert without == kafka[:3]
-    assert "proxy_url" in reason
-    other, _ = contenders_for(load_config(None, {}, ["log.url=kafka://h:1", "log.client=librdkafka"]))
-    assert [one[1:] for one in other] == [
-        ("confluent-kafka", "naive_bayes"), ("confluent-kafka", "mixture"), ("confluent-kafka", ""), ("kafka-python", "")
-    ]  # fmt: skip
 
 
 # -- what is timed ------------------------------------------------------------------------------------------------
@@ -226,16 +195,3 @@ def test_on_kafka_its_own_topics_come_and_go(lone_broker, tmp_path):
         assert {topic for topic in admin.list_topics() if not topic.startswith("__")} <= before
         assert not [group for group in admin.list_groups() if "streamnb-bench" in group["group_id"]]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_for_people_there_is_a_table(tmp_path):
-    done = measure("bench", "--log", f"sqlite:///{tmp_path}/log.db", "--events", "200", "--rounds", "1")
-    lines = done.stdout.splitlines()
-    assert lines[0].startswith("generated messages: 200 events of ")
-    assert [line for line in lines if line.startswith(("streamnb, ", "embedded "))][-1].endswith("1.00")
-
-
-def test_what_is_of_the_service_needs_a_log():
-    done = measure("bench", "--set", "commit.events=10", check=False)
-    assert done.returncode == 2
-    assert "--log" in done.stderr

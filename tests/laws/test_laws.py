@@ -132,13 +132,6 @@ def test_merge_is_concatenation(first, second, x, alpha):
             assert other.variance == pytest.approx(moment.variance, rel=1e-9, abs=1e-9)
 
 
-@given(EXAMPLES, EXAMPLES, EXAMPLES)
-def test_merge_is_associative_and_commutative_on_counts(first, second, third):
-    left = taught(first).merge(taught(second)).merge(taught(third))
-    right = taught(third).merge(taught(first).merge(taught(second)))
-    assert learned(left) == learned(right)
-
-
 @given(EXAMPLES, ALPHAS)
 def test_the_empty_model_is_the_identity_of_merge(rows, alpha):
     assert bytes_of(taught(rows, alpha).merge(new(alpha))) == bytes_of(taught(rows, alpha))
@@ -419,15 +412,6 @@ def test_loading_replaces_all_that_was_learned(rows, others, x):
     loaded.load_state(*model.state())
     assert bytes_of(loaded) == bytes_of(model)
     assert loaded.joint_log_likelihood(x) == model.joint_log_likelihood(x)
-
-
-def test_groups_of_a_loaded_state_are_read_as_they_are():
-    rows = [({"colour": "r", "subject": "u"}, "a", 1.0), ({"colour": "g", "subject": "v"}, "b", 1.0)]
-    model = taught(rows)
-    used = taught([(dict(reversed(x.items())), y, w) for x, y, w in rows])
-    query = {"colour": "r", "subject": "v"}
-    joint = used.joint_log_likelihood(query)
-    assert used.load_state(*model.state()).joint_log_likelihood(query) == pytest.approx(joint, rel=1e-13)
 
 
 def test_numpy_labels_are_written_as_numbers():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import re
 from collections import Counter
 from contextlib import closing
@@ -104,13 +103,6 @@ def test_of_nothing_there_is_no_interval():
     assert (report.class_rates, report.interval_mass) == ((), 0.95)
 
 
-def test_one_event_and_one_class_say_little():
-    (one,) = class_rates([1.0], 0.95)
-    assert (one.rate, one.weight) == (1.0, 1.0)
-    assert one.lower < 0.2
-    assert 0.999 < one.upper < 1.0
-
-
 # -- that they hold -----------------------------------------------------------------------------------------
 
 STREAMS = 200_000
@@ -146,33 +138,6 @@ def test_wrong_intervals_are_caught(widened):
     successes = rng.binomial(1000, chance)
     assert is_plausible(covered(chance, successes, 1000), STREAMS, 0.95)
     assert not is_plausible(covered(chance, successes, 1000, widened=widened), STREAMS, 0.95)
-
-
-@pytest.mark.parametrize("n", [100, 1000, 10_000])
-def test_rates_of_classes_are_covered_at_every_rate_but_the_most_extreme(n):
-    """At a given rate coverage is that of a discrete count, near the mass: by enumeration of all counts."""
-    counts = np.arange(n + 1)
-    lower, upper = beta_intervals(counts + 0.5, n - counts + 0.5, 0.95)
-    for rate in (0.5, 0.7, 0.9, 20 / n):
-        coverage = stats.binom.pmf(counts, n, rate)[(lower <= rate) & (rate <= upper)].sum()
-        assert 0.925 < coverage < 0.975
-        half_width = (upper - lower) / 4
-        inside = (lower + half_width <= rate) & (rate <= upper - half_width)
-        assert stats.binom.pmf(counts, n, rate)[inside].sum() < 0.8
-
-
-def test_rates_in_simulated_streams_of_several_classes():
-    rates, n, streams = np.array([0.6, 0.25, 0.1, 0.05]), 1000, 20_000
-    learned = np.random.default_rng(5).multinomial(n, rates, size=streams)
-    counts = np.arange(n + 1)
-    lower, upper = beta_intervals(counts + 0.5, n - counts + 0.5, 0.95)
-    for k, rate in enumerate(rates):
-        expected = stats.binom.pmf(counts, n, rate)[(lower <= rate) & (rate <= upper)].sum()
-        assert is_plausible(covered(rate, learned[:, k], n), streams, expected)
-        assert not is_plausible(covered(rate, learned[:, k], n, widened=0.5), streams, 0.95)
-    for row in learned[:50]:  # and they are what a report says
-        for k, one in enumerate(class_rates(row.tolist(), 0.95)):
-            assert pair(one) == (lower[row[k]], upper[row[k]])
 
 
 def test_the_accuracy_of_a_learner_that_improves_is_covered_at_least_as_often():
@@ -325,19 +290,6 @@ OLD = (
     b'"labels":["a","b"],"confusion":[[1,0,1],[0,0,0]],"attributes":9,"model":{"name":"d","events":2},"ts":4.5}'
 )
 SCORES = Scores(2, 0.5, 0.7, 0.4, 0.1, 0.3, 0.2)
-
-
-def test_a_report_of_before_there_were_intervals_is_read_shown_and_told(capsys):
-    old = decode_metrics(OLD)
-    assert (old.interval_mass, old.class_rates, old.window.accuracy_interval) == (None, (), None)
-    assert json.loads(encode_metrics(old)) == json.loads(OLD)
-    print_report(old)
-    assert "interval" not in capsys.readouterr().out
-    sensor = PrometheusSensor()
-    sensor.reported(old)
-    page = scraped(sensor)
-    assert math.isnan(page["streamnb_accuracy_lower_ratio", "all"])
-    assert not [name for name, *_ in page if name.startswith("streamnb_class_rate")]
 
 
 def test_intervals_survive_the_wire():

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamnb.engine.ports import NewRecord, OutageListener, Partition, Transaction
-from streamnb.errors import Fenced, LogError, NotElected, StreamnbError, Unavailable, UnknownTopic
+from streamnb.errors import Fenced, LogError, NotElected, Unavailable, UnknownTopic
 from streamnb.event_logs.sqlite import sqlite_log, sqlite_store
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.event_logs.sqlite.sqlite_store import wal_reset_bug
@@ -281,37 +281,6 @@ def test_how_appends_and_polls_are_cut_is_unobservable(tmp_path_factory, records
 # Several processes
 
 SPAWN = multiprocessing.get_context("spawn")
-
-
-def zombie(path, pipe):
-    """Commit once, sleep through the takeover, try again."""
-    with SqliteLog(path) as log:
-        log.acquire("zombie")
-        log.commit(transaction(0, new("predictions")))
-        pipe.send("asleep")
-        pipe.recv()
-        try:
-            log.commit(transaction(1, new("predictions")))
-        except StreamnbError as error:
-            pipe.send(type(error).__name__)
-        else:
-            pipe.send("committed")
-
-
-def test_a_learner_in_another_process_is_fenced(tmp_path):
-    with SqliteLog(tmp_path / "log.db", clock=lambda: time.time() + 11.0) as log:
-        log.create_topic("journal", 1)
-        log.create_topic("predictions", 1)
-        ours, theirs = SPAWN.Pipe()
-        child = SPAWN.Process(target=zombie, args=(tmp_path / "log.db", theirs))
-        child.start()
-        assert ours.recv() == "asleep"
-        log.acquire("successor")
-        ours.send("wake up")
-        assert ours.recv() == "Fenced"
-        child.join()
-        assert len(values(log, "journal")) == len(values(log, "predictions")) == 1
-        log.commit(transaction(1))
 
 
 def learn_for_ever(path):

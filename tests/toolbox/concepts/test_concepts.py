@@ -186,18 +186,6 @@ def test_boundaries_are_those_of_candidate_elimination(case):
     assert list(space) == [as_conjunction(h) for h in inside]
 
 
-@given(streams(complete=True), st.data())
-@law
-def test_of_complete_examples_each_member_has_one_over_their_number(case, data):
-    attributes, examples = case
-    learner = taught(attributes, examples)
-    space, x = learner.version_space, data.draw(instances(attributes, complete=True))
-    assume(len(space))
-    assert learner.evidence == Fraction(len(space), learner.n_hypotheses)
-    assert set(learner.probabilities.values()) <= {0.0, 1 / len(space)}
-    assert learner.predict_proba_one(x) == {False: float(1 - space.vote(x)), True: float(space.vote(x))}
-
-
 @given(streams(), NOISES)
 @law
 def test_it_is_the_sequential_posterior(case, noise):
@@ -216,22 +204,6 @@ def test_it_is_the_sequential_posterior(case, noise):
         learner.learn_one(x, y)
         assert learner.posterior.tolist() == pytest.approx(list(one_by_one.probabilities.values()), abs=1e-13)
         assert learner.log_evidence == pytest.approx(one_by_one.log_evidence, rel=1e-12, abs=1e-12)
-
-
-@given(streams(most=12), st.sampled_from([0.0, 1e-9, 0.1, 0.5]), st.sampled_from(["uniform", "specific"]))
-@law
-def test_the_product_of_predictions_is_the_evidence(case, noise, prior):
-    """Predict, then learn: the chain rule, whatever the labels are."""
-    attributes, examples = case
-    learner = ConceptLearner(Conjunctions(attributes), prior, noise)
-    told = 0.0
-    for x, y, _ in examples:
-        p = learner.predict_proba_one(x)[y]
-        told += math.log(p) if p else -math.inf
-        learner.learn_one(x, y)
-        if told == -math.inf:
-            break
-    assert learner.log_evidence == pytest.approx(told, rel=1e-10, abs=1e-11)
 
 
 # -- laws ---------------------------------------------------------------------------------------------------

@@ -97,11 +97,6 @@ def test_counts_are_those_of_dictionaries(sequences):
     assert counts(learned(sequences)) == expected
 
 
-@given(SEQUENCES, st.randoms(use_true_random=False))
-def test_order_of_sequences_does_not_matter(sequences, rng):
-    assert counts(learned(rng.sample(sequences, len(sequences)))) == counts(learned(sequences))
-
-
 @given(SEQUENCES, SEQUENCES, st.sampled_from([0.0, 1.0]))
 def test_what_is_unlearned_was_never_learned(a, b, m):
     model = learned(a + b, m=m, emission_m=m)
@@ -487,16 +482,6 @@ def test_a_long_sequence_loses_nothing(n):
     for x in observations[:2000]:
         running.observe(x)
     assert list(running.probabilities.values()) == filtered[1999].tolist()
-
-
-def test_the_filter_forgets_towards_the_stationary_distribution():
-    """Without observations P(s_t) goes to the left eigenvector of eigenvalue 1."""
-    table = np.array([[0.9, 0.1, 0.0], [0.2, 0.5, 0.3], [0.0, 0.4, 0.6]])
-    model = stated([1.0, 0.0, 0.0], table.tolist(), [[1.0]] * 3)
-    values, vectors = np.linalg.eig(table.T)
-    stationary = np.real(vectors[:, np.argmax(np.real(values))])
-    found = model.filter([None] * 500)[-1]
-    assert found == pytest.approx(stationary / stationary.sum(), rel=1e-12)
 
 
 def test_huge_and_tiny_smoothing():

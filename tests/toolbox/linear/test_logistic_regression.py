@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import preprocessing
 from scipy import optimize
 
 from streamnb import BayesOptimalClassifier, CategoricalNB, LogisticRegression
@@ -303,15 +302,6 @@ def test_several_classes_against_one_against_rest_of_scikit_learn():
         assert list(found.values()) == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_two_classes_are_mirror_images():
-    stream = [({"x": float(i % 5), "c": "pq"[i % 2]}, "no" if i % 3 else "yes") for i in range(20)]
-    model, mirrored = taught(stream), taught([(x, "yes" if y == "no" else "no") for x, y in stream])
-    for x, _ in stream:
-        assert model.predict_proba_one(x)["yes"] == pytest.approx(
-            mirrored.predict_proba_one(x)["no"], rel=1e-12
-        )
-
-
 # -- events -------------------------------------------------------------------------------------------------
 
 
@@ -438,18 +428,6 @@ def test_refusals():
 
 
 # -- in company ---------------------------------------------------------------------------------------------
-
-
-def test_in_a_pipeline_of_river_scale_does_not_matter():
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(300, 2))
-    d = (X @ [1.0, -1.0] + rng.logistic(size=300) > 0.0).tolist()
-    pipelines = [preprocessing.StandardScaler() | LogisticRegression() for _ in range(2)]
-    for pipeline, scale in zip(pipelines, ([1.0, 1.0], [1e6, 1e-6]), strict=True):
-        for x, y in zip(rows(X * scale), d, strict=True):
-            pipeline.learn_one(x, y)
-    found = [p.predict_proba_one(rows(X * s)[7]) for p, s in zip(pipelines, (1.0, [1e6, 1e-6]), strict=True)]
-    assert found[1] == pytest.approx(found[0], rel=1e-6)
 
 
 def test_as_a_hypothesis():
