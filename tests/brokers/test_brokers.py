@@ -22,6 +22,7 @@ from tests.brokers import cluster as cluster_module
 from tests.brokers.cluster import Cluster, free_ports
 from tests.brokers.jars import CannotStartError, ToolMissingError
 from tests.brokers.numbered import NUMBERS
+from tests.support.program import until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.early(22)]
 
@@ -62,14 +63,6 @@ def plain(broker):
 
 def values(name, number=20):
     return [f"{name} {i}".encode() for i in range(number)]
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 60
-    while not (met := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return met
 
 
 # -- one node ---------------------------------------------------------------------------------------------
@@ -166,7 +159,7 @@ def test_make_kafka_keeps_its_data_and_leaves_no_orphan_however_it_ends(broker, 
     process, _ = serve(tmp_path, port)
     assert read(client, topic, 20) == values("a")
     assert end(process, signal.SIGKILL) == -signal.SIGKILL
-    wait_until(lambda: processes_of(tmp_path) == [])
+    until(lambda: processes_of(tmp_path) == [])
 
 
 def test_make_kafka_says_in_one_line_what_is_missing(tmp_path):

@@ -14,14 +14,9 @@ from tests.support.service import raw_events
 
 RAWS = raw_events(300, seed=9, labelled=0.9)
 FLAGS = [
-    "--json",
-    "--set",
-    "model.kind=naive_bayes",
-    "--set",
-    "metrics.window=50",
-    "--set",
+    "--json", "--set", "model.kind=naive_bayes", "--set", "metrics.window=50", "--set",
     "labels.window=999d",
-]
+]  # fmt: skip
 
 
 @pytest.fixture

@@ -115,24 +115,10 @@ def test_durations_are_seconds(text, seconds):
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "30",
-        "s",
-        "-1s",
-        "1 s",
-        "1S",
-        "1M",
-        "1us",
-        "1w",
-        ".5s",
-        "1.s",
-        "1s ",
-        "inf",
-        "infs",
-        "1e999s",
-        "١s",
+        "", "30", "s", "-1s", "1 s", "1S", "1M", "1us", "1w", ".5s", "1.s", "1s ", "inf", "infs",
+        "1e999s", "١s",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_duration_is_refused(text):
     assert parse_duration(text) is None
 

@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from streamnb.errors import LogError, NotElected, Unavailable
 from streamnb.event_logs.kafka.tool_command import ToolCommand
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from tests.brokers.numbered import NUMBERS
+from tests.support.program import until
 
 pytestmark = pytest.mark.early(31)
 
@@ -401,13 +401,6 @@ def test_a_refusal_of_the_broker_is_shown(capsys, flags):
     code = main(["topics", "create", *flags, "--set", "topics.replication=3"])  # of one broker
     assert code == 1
     assert "replication factor" in capsys.readouterr().err.lower()
-
-
-def until(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 # -- the ACLs, on a broker that minds them ------------------------------------------------------------------

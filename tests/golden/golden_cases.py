@@ -239,22 +239,10 @@ ASKS = {
 """Life -> commands that are asked at its end; those that evaluate a file read what the life wrote."""
 
 ON_KAFKA = (
-    "default",
-    "naive Bayes",
-    "mixture",
-    "semi-supervised",
-    "logistic regression",
-    "hidden Markov",
-    "Bayesian network",
-    "tenants",
-    "late labels",
-    "late labels, mixture",
-    "rebuilt and forgotten",
-    "decisions",
-    "drift",
-    "monitors",
-    "quarantine and aliases",
-)
+    "default", "naive Bayes", "mixture", "semi-supervised", "logistic regression", "hidden Markov",
+    "Bayesian network", "tenants", "late labels", "late labels, mixture", "rebuilt and forgotten",
+    "decisions", "drift", "monitors", "quarantine and aliases",
+)  # fmt: skip
 """Of these the state and the outputs are the same on a broker."""
 
 ON_STREAMS = (

@@ -38,6 +38,7 @@ from streamnb.statistics.memory_budget import MemoryComponent, MemoryUse
 from streamnb.telemetry.http_endpoints import Endpoints, Health
 from streamnb.telemetry.prometheus_sensor import PrometheusSensor
 from tests.support.every_case import failures
+from tests.support.program import until
 from tests.support.service import new_learner, raw_events, records
 
 pytestmark = pytest.mark.early(66)
@@ -60,14 +61,6 @@ def tool(name):
     found = shutil.which(name)
     if found is None:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{name} is not installed")
-    return found
-
-
-def await_that(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
     return found
 
 
@@ -236,8 +229,8 @@ def watching(folder):
     prometheus = Prometheus(folder, source.address)
     seen = "count_over_time(streamnb_journal_record[1m]) > 5"
     try:
-        await_that(prometheus.ready)
-        await_that(lambda: prometheus.ask("query", query=seen)["result"])
+        until(prometheus.ready)
+        until(lambda: prometheus.ask("query", query=seen)["result"])
         yield source, prometheus
     finally:
         prometheus.close()
@@ -253,19 +246,19 @@ def watched(tmp_path_factory):
 def test_an_alert_fires_for_a_stopped_stream_and_ends_with_it(tmp_path):
     over = {"StreamnbShortAlarm"}  # of the alarm that the source tells of, and that none of its reports shows
     with watching(tmp_path) as (source, prometheus):
-        await_that(lambda: prometheus.firing() == {"StreamnbNoInput"} | over)
+        until(lambda: prometheus.firing() == {"StreamnbNoInput"} | over)
         source.leave(7)
-        await_that(lambda: prometheus.firing() == {"StreamnbStalled"} | over)
+        until(lambda: prometheus.firing() == {"StreamnbStalled"} | over)
         source.consume()
-        await_that(lambda: prometheus.firing() == over)
+        until(lambda: prometheus.firing() == over)
 
 
 def test_an_alert_fires_where_none_learns(watched):
     source, prometheus = watched
     source.sensor.entered(WorkerState.STANDBY)
-    await_that(lambda: "StreamnbNotLearning" in prometheus.firing())
+    until(lambda: "StreamnbNotLearning" in prometheus.firing())
     source.sensor.entered(WorkerState.RUNNING)
-    await_that(lambda: "StreamnbNotLearning" not in prometheus.firing())
+    until(lambda: "StreamnbNotLearning" not in prometheus.firing())
 
 
 def expressions():
@@ -290,7 +283,7 @@ def test_every_panel_shows_something(watched):
         ):
             expression = expression.replace(written, meant)
         source.consume()
-        assert await_that(lambda: prometheus.ask("query", query=expression)["result"])
+        assert until(lambda: prometheus.ask("query", query=expression)["result"])
 
     assert failures(shows_something, expressions()) == {}
 

@@ -18,7 +18,7 @@ import yaml
 
 from streamnb import config
 from streamnb.kernels import kernel_cache
-from tests.house.test_deploy import PATIENCE, ROOT, VARIABLES, VERSION, await_that, last, parses
+from tests.house.test_deploy import PATIENCE, ROOT, VARIABLES, VERSION, last, parses, until
 from tests.support.service import raw_events
 
 pytestmark = pytest.mark.early(48)
@@ -276,13 +276,13 @@ def test_pods_run_where_nothing_can_be_written_but_their_volumes(tmp_path):
         [sys.executable, "-m", "streamnb", "replay", events, "--log", url], check=True, capture_output=True
     )
     learner = Pod(containers["learner"], volumes)
-    await_that(lambda: learner.answer("/live") == 200 and learner.answer("/ready") == 200)
+    until(lambda: learner.answer("/live") == 200 and learner.answer("/ready") == 200)
     for name in ("serve", "dashboard"):
         pod = Pod(containers[name], volumes)
-        await_that(lambda pod=pod: pod.answer("/live") == 200 and pod.answer("/ready") == 200)
+        until(lambda pod=pod: pod.answer("/live") == 200 and pod.answer("/ready") == 200)
         assert pod.answer("/model") == 401
         allowed = {"Authorization": f"Bearer {TOKEN}"}
-        await_that(lambda pod=pod, allowed=allowed: pod.answer("/model", **allowed) == 200)  # loads
+        until(lambda pod=pod, allowed=allowed: pod.answer("/model", **allowed) == 200)  # loads
         assert pod.stop()[0] == 0
     code, said = learner.stop()
     assert code == 0, said

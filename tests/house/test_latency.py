@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from kafka.admin import KafkaAdminClient
@@ -32,6 +31,7 @@ from tests.benchmarks.measuring.percentiles import (
     ratio,
 )
 from tests.support import commands
+from tests.support.program import until
 
 pytestmark = [pytest.mark.storm, pytest.mark.early(19)]
 
@@ -195,14 +195,6 @@ def test_an_echo_commits_at_the_interval_and_never_nothing():
     assert [next(batches), clock.now] == [[1005.0], pytest.approx(1005.0)]
     arrivals += [1005.05, 1005.06, 1005.07]
     assert [next(batches), clock.now] == [[1005.01, 1005.05, 1005.06], 1005.06]  # no more than allowed
-
-
-def until(condition):
-    """Wait for it, or for it to raise."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 # -- whole runs ---------------------------------------------------------------------------------------------------

@@ -31,52 +31,25 @@ LEVELS = {
     for folder, floors in FLOORS.items()
 }
 PURE = {
-    "errors",
-    "events",
-    "values",
-    "statistics",
-    "features",
-    "formats",
-    "charts",
-    "scoring",
-    "models",
-    "toolbox",
-    "engine",
-    "verification",
-}
+    "errors", "events", "values", "statistics", "features", "formats", "charts", "scoring", "models",
+    "toolbox", "engine", "verification",
+}  # fmt: skip
 OPENS_FILES = {"formats/event_files.py", "formats/parquet_events.py", "formats/terminal_text.py"}
 """Modules of pure rooms that read files or write to the terminal."""
 IMPURE = {
-    "logging",
-    "os",
-    "socket",
-    "sqlite3",
-    "subprocess",
-    "threading",
-    "time",
-    "kafka",
+    "logging", "os", "socket", "sqlite3", "subprocess", "threading", "time", "kafka",
     "prometheus_client",
-}
+}  # fmt: skip
 CONCRETE = (
-    "models.calibration",
-    "models.mixture",
-    "models.naive_bayes",
-    "models.one_dependence",
-    "models.softmax",
-    "models.tenants",
-    "toolbox",
-)
+    "models.calibration", "models.mixture", "models.naive_bayes", "models.one_dependence",
+    "models.softmax", "models.tenants", "toolbox",
+)  # fmt: skip
 """Models that `config`, `engine` and `models.interface` know by their protocol only."""
 ONLY_IN = {
     "numba": {
-        "cli/compilation_progress.py",
-        "kernels/intrinsics.py",
-        "kernels/jit.py",
-        "kernels/kernel_cache.py",
-        "kernels/lazy_blas.py",
-        "kernels/nested_kernels.py",
-        "kernels/pinned_structs.py",
-        "kernels/structs.py",
+        "cli/compilation_progress.py", "kernels/intrinsics.py", "kernels/jit.py",
+        "kernels/kernel_cache.py", "kernels/lazy_blas.py", "kernels/nested_kernels.py",
+        "kernels/pinned_structs.py", "kernels/structs.py",
     },
     "river": {
         "cli/commands/demo.py",

@@ -37,6 +37,7 @@ from streamnb.errors import UnlearnError
 from streamnb.models.interface.river_stream_model import RiverStreamModel
 from streamnb.toolbox.semi_supervised.semi_supervised_mixture import labelled_and_both
 from streamnb.values.attribute_kinds import BERNOULLI, MULTINOMIAL, NOMINAL
+from tests.support.states import bytes_of
 
 pytestmark = pytest.mark.early(50)
 
@@ -232,11 +233,6 @@ def read(model):
         },
         model.n_events,
     )
-
-
-def bytes_of(model):
-    meta, arrays = model.state()
-    return meta, {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
 def check(model, oracle):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes, Nominal, Text
 from streamnb.errors import SmallWeightWarning, UnlearnError
 from streamnb.values.example_weights import units
+from tests.support.states import bytes_of
 
 pytestmark = pytest.mark.early(53)
 
@@ -59,11 +60,6 @@ def learned(model):
             counts[name] = {}
     weights = {label: weight for label, weight in model.class_weights.items() if weight}
     return weights, counts, model.n_events, model.n_attributes
-
-
-def bytes_of(model):
-    meta, arrays = model.state()
-    return meta, {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
 def without_moments(x):

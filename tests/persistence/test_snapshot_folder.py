@@ -28,6 +28,7 @@ from streamnb.persistence import snapshot_folder
 from streamnb.persistence.platform_fingerprint import cpu_level, cpu_model, fingerprint
 from streamnb.persistence.snapshot_folder import FoundSnapshotFile, SnapshotFolder
 from tests import ROOT
+from tests.support.program import until
 
 
 def snapshot(n, size=10):
@@ -305,13 +306,6 @@ def files_in(folder):
     """What this process has open there."""
     links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
     return [link for link in links if f"{folder}/" in str(link.readlink())]
-
-
-def until(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def resident():

@@ -15,6 +15,7 @@ from streamnb.events import ReliabilityBin, Scores
 from streamnb.scoring import prequential_scores
 from streamnb.scoring.prequential_scores import BINS, ESCAPE, ProgressiveValidation
 from streamnb.statistics import compensated
+from tests.support.states import bytes_of
 
 law = settings(deadline=None, max_examples=60)  # the first example may compile
 
@@ -63,12 +64,6 @@ def validated(events, window_size=7):
     validation = ProgressiveValidation(window_size)
     validation.update_many(*batch(events))
     return validation
-
-
-def dump(validation):
-    """Every bit of the state."""
-    meta, arrays = validation.state()
-    return meta, {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in sorted(arrays.items())}
 
 
 # The recount: definitions written down once more, without state and without numpy.
@@ -173,7 +168,7 @@ def test_batches_are_unobservable(events, data):
         n_classes = data.draw(st.sampled_from([None, max(known, rows.shape[1], truths.max() + 1)]))
         pieces.update_many(rows, truths, n_classes)
         start = stop
-    assert dump(pieces) == dump(whole)
+    assert bytes_of(pieces) == bytes_of(whole)
     assert pieces.cumulative() == whole.cumulative()
     assert pieces.window() == whole.window()
 
@@ -186,9 +181,9 @@ def test_restart_is_no_restart(events, at, window_size):
     meta, arrays = before.state()
     meta = msgspec.json.decode(msgspec.json.encode(meta))
     after = ProgressiveValidation.from_state(meta, arrays)
-    assert dump(after) == dump(before)
+    assert bytes_of(after) == bytes_of(before)
     after.update_many(*batch(events[at:]))
-    assert dump(after) == dump(undisturbed)
+    assert bytes_of(after) == bytes_of(undisturbed)
     assert after.window() == undisturbed.window()
     assert after.cumulative() == undisturbed.cumulative()
     assert np.array_equal(after.confusion(), undisturbed.confusion())
@@ -389,7 +384,7 @@ def test_memory_layout_of_the_input_is_unobservable():
     ):
         validation = ProgressiveValidation()
         validation.update_many(rows, ys)
-        dumps.append(dump(validation))
+        dumps.append(bytes_of(validation))
     assert dumps[0] == dumps[1] == dumps[2]
 
 
@@ -415,10 +410,10 @@ def test_memory_layout_of_the_input_is_unobservable():
 def test_what_cannot_be_scored_is_refused_whole(rows, truths, n_classes):
     validation = ProgressiveValidation()
     validation.update_many(*random_stream(8, 5, 3))
-    before = dump(validation)
+    before = bytes_of(validation)
     with pytest.raises(ValueError, match=r"shapes|probabilities|n_classes"):
         validation.update_many(np.array(rows), np.array(truths), n_classes)
-    assert dump(validation) == before
+    assert bytes_of(validation) == before
 
 
 @pytest.mark.parametrize("window_size", [0, -1])

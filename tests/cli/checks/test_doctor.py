@@ -614,8 +614,6 @@ def test_after_learning(capsys, tmp_path, flags):
     [
         ("mails", {"cleanup_policy": "compact"}, PROBLEM),
         ("journal", {"retention_ms": "3600000"}, PROBLEM),
-        ("journal", {"retention_bytes": "1000000"}, PROBLEM),
-        ("metrics", {"min_insync_replicas": "2"}, PROBLEM),
         ("dead_letters", {"max_message_bytes": "1048588"}, PROBLEM),
         ("journal", {"unclean_leader_election_enable": "true"}, WARNING),
     ],

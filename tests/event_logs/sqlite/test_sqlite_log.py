@@ -807,19 +807,18 @@ def test_a_database_of_something_else_is_refused_and_left_alone(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_an_unknown_version_is_refused(logs):
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("PRAGMA user_version = 2", "version 2; known is 1"),
+        ("ALTER TABLE partitions DROP COLUMN note", "was written by an early streamnb: begin a new log in another file"),
+    ],
+)  # fmt: skip
+def test_a_log_of_another_version_is_refused(logs, change, said):
     logs().close()
     with contextlib.closing(sqlite3.connect(logs.path)) as db:
-        db.execute("PRAGMA user_version = 2")
-    with pytest.raises(LogError, match="version 2; known is 1"):
-        logs()
-
-
-def test_a_log_without_the_column_of_notes_is_refused(logs):
-    logs().close()
-    with contextlib.closing(sqlite3.connect(logs.path)) as db:
-        db.execute("ALTER TABLE partitions DROP COLUMN note")
-    with pytest.raises(LogError, match="was written by an early streamnb: begin a new log in another file"):
+        db.execute(change)
+    with pytest.raises(LogError, match=said):
         logs()
 
 

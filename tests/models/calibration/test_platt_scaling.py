@@ -12,7 +12,7 @@ from scipy import optimize
 
 from streamnb import NaiveBayes, PlattScaling
 from streamnb.errors import SnapshotError
-from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
+from tests.support.states import through_a_snapshot
 
 law = settings(deadline=None, max_examples=60)
 
@@ -169,7 +169,7 @@ def test_calibrates_naive_bayes_that_counts_one_word_many_times():
 )
 def test_restart_is_no_restart(before, after):
     platt = taught(before)
-    part = decode(encode(Snapshot(0, "", {}, "", {}, {"p": SnapshotPart(*platt.state())}))).parts["p"]
+    part = through_a_snapshot(platt)
     restored = PlattScaling.from_state(part.meta, part.arrays)
     for score, y in after:
         platt.learn_one(score, y)

@@ -27,6 +27,7 @@ from streamnb.models.interface.river_classifier import answer_of, state_of, teac
 from streamnb.models.interface.river_stream_model import RiverStreamModel
 from streamnb.toolbox.semi_supervised.semi_supervised_mixture import BOTH, LABELLED, labelled_and_both
 from tests.support.service import predictions, raw_events, records
+from tests.support.states import digest
 
 events = st.lists(
     st.tuples(
@@ -66,10 +67,6 @@ class Says:
 
     def load_state(self, meta, arrays):  # noqa: ARG002
         self.taught = [None] * meta["taught"]
-
-
-def digest(model):
-    return part_digest(*model.state())
 
 
 def through_a_file(model):

@@ -30,6 +30,7 @@ from streamnb.errors import SnapshotError
 from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
 from streamnb.models.naive_bayes import partials
 from streamnb.models.naive_bayes.counting_model import CountingModel
+from tests.support.states import bytes_of
 
 SPEC = {
     "body": Text(),
@@ -63,11 +64,6 @@ def taught(rows, alpha=1.0):
 
 def learn(model, rows):
     model.learn_many(*(zip(*rows, strict=True) if rows else ([], [], [])))
-
-
-def state_of(model):
-    meta, arrays = model.state()
-    return meta, {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
 def assert_same_but_for_rounding(model, whole):
@@ -114,7 +110,7 @@ def learned_apart(model, rows, first, past):
 )
 def test_parts_learned_apart_in_any_order_are_the_stream_in_order(before, rows, lengths, rng, alpha, x):
     model, at_once, whole = taught(before, alpha), taught(before, alpha), taught(before + rows, alpha)
-    frozen, scores, made = state_of(model), ProgressiveValidation(), []
+    frozen, scores, made = bytes_of(model), ProgressiveValidation(), []
     model.predict_proba_one(x)  # what is derived for it has to follow
     for first, past in cut(rows, lengths):
         said, partial = learned_apart(model, rows, first, past)
@@ -122,7 +118,7 @@ def test_parts_learned_apart_in_any_order_are_the_stream_in_order(before, rows, 
         assert said.classes == asked.classes
         assert said.known.tolist() == asked.known.tolist()
         assert said.probabilities.tobytes() == asked.probabilities.tobytes()
-        assert state_of(model) == frozen
+        assert bytes_of(model) == frozen
         truths = [model.classes.index(y) if y in model.classes else 5 for _, y, _ in rows[first:past]]
         are_learned = np.array([y is not None and w > 0 for _, y, w in rows[first:past]])
         scores.update_many(said.probabilities, np.where(are_learned, truths, -1))
@@ -149,13 +145,6 @@ def test_parts_learned_apart_in_any_order_are_the_stream_in_order(before, rows, 
     derived = NaiveBayes(SPEC, alpha=alpha).load_state(*whole.state())
     for one in (model, at_once, derived):
         assert one.joint_log_likelihood(counted) == says  # to the bit: what is derived of counts has followed
-
-
-def test_attributes_that_the_model_has_not_met_are_left_out_of_what_it_predicts():
-    model = taught([({"body": "w1 w1"}, "a", 1.0), ({"body": "w2", "age": 1}, "b", 1.0)])
-    xs = [{"late": "x", "body": "w2 w3"}, {"height": 1.0, "age": 1, "subject": "w1", "body": "w1"}]
-    said, _ = model.partial(xs, ["a", "b"])
-    assert said.probabilities.tobytes() == model.predict_posteriors(xs).probabilities.tobytes()
 
 
 def by_value(model):
@@ -268,7 +257,7 @@ def test_words_that_were_stopped_since_are_left_out(make):
         one.prune(drop_most_frequent=1)
     _, after = model.partial(["the the cat", "the"], ["b", "b"])
     whole.learn_many(["the end", "the the cat", "the"], ["a", "b", "b"])
-    assert state_of(model.apply(before).apply(after)) == state_of(whole)
+    assert bytes_of(model.apply(before).apply(after)) == bytes_of(whole)
 
 
 def test_there_is_room_for_any_number_of_different_counts():
@@ -305,10 +294,10 @@ def test_other_models_and_budgets_of_memory_are_refused_and_change_nothing():
         (bounded, "memory budget"),
     ):
         model.learn_one("c", "y")
-        before = state_of(model)
+        before = bytes_of(model)
         with pytest.raises(ValueError, match=named):
             model.apply(partial)
-        assert state_of(model) == before
+        assert bytes_of(model) == before
     with pytest.raises(ValueError, match="same class and parameters"):
         merge_all([partial, MultinomialNB().partial(["a"], ["x"])[1]])
 

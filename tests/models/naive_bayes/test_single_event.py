@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-import random
 import weakref
 
 import numpy as np
@@ -535,24 +534,6 @@ def test_a_data_frame_is_its_rows(hypotheses, frames, as_categories, labels, wei
             == by_rows.predict_posteriors(rows).probabilities.tobytes()
         )
     assert state_bytes(by_columns) == state_bytes(by_rows)
-
-
-@pytest.mark.parametrize("kind", ["str", "category", "object"])
-def test_new_values_of_a_data_frame_are_added_in_the_order_of_events(kind):
-    """Row by row, from the first event on that is learned; those before it do not know them."""
-    rng = random.Random(4)
-    by_columns, by_rows = NaiveBayes(), NaiveBayes()
-    for size in (30, 1, 40):
-        values = {
-            name: [rng.choice([None, *(f"{name}{i}" for i in range(25))]) for _ in range(size)]
-            for name in "bac"
-        }
-        labels = [rng.choice(["x", "y", None]) for _ in range(size)]
-        frame = pd.DataFrame({name: pd.Series(column, dtype=kind) for name, column in values.items()})
-        told = by_columns.predict_then_learn_many(frame, labels)
-        expected = by_rows.predict_then_learn_many(frame.to_dict("records"), labels)
-        assert told.probabilities.tobytes() == expected.probabilities.tobytes()
-        assert state_bytes(by_columns) == state_bytes(by_rows)
 
 
 def test_an_empty_event_after_a_state_was_loaded():

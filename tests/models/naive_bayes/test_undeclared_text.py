@@ -20,9 +20,9 @@ from streamnb import (
     SemiSupervisedNB,
 )
 from streamnb.config import load
-from streamnb.formats.snapshot_container import part_digest
 from streamnb.runtime import factories
 from tests.support.service import records
+from tests.support.states import digest
 
 KINDS = {"naive_bayes": NaiveBayes, "mixture": BayesOptimalNB, "hidden_markov": HiddenMarkovNB}
 EVENTS = [
@@ -35,10 +35,6 @@ def learned(model, events=EVENTS):
     for x, y in events:
         model.learn_one(x, y)
     return model
-
-
-def digest(model):
-    return part_digest(*model.state())
 
 
 @pytest.mark.parametrize("make", KINDS.values(), ids=lambda make: make.__name__)

@@ -16,11 +16,11 @@ from streamnb.runtime import factories
 from tests.models.one_dependence.test_one_dependence_among_others import (
     CONFIGURED,
     digest,
-    snapshotted,
     stream,
 )
 from tests.oracles.pair_oracle import Oracle
 from tests.support.service import raw_events
+from tests.support.states import through_a_snapshot
 from tests.support.two_runs import run_stopped_run_again_and_verified
 
 LABEL = "one-dependence prior_weight=5"
@@ -155,7 +155,7 @@ def test_how_a_stream_is_cut_changes_nothing_nor_does_a_restart(hypotheses):
         found = parts.predict_then_learn_many(*zip(*events[first:last], strict=True))
         K = len(found.classes)
         np.testing.assert_array_equal(found.probabilities, expected.probabilities[first:last, :K])
-        parts = BayesOptimalNB({"text": "text"}, hypotheses).load_state(*snapshotted(parts))
+        parts = BayesOptimalNB({"text": "text"}, hypotheses).load_state(*through_a_snapshot(parts))
     assert digest(parts) == digest(whole)
     assert whole.posterior.regret() <= whole.posterior.bound()
     np.testing.assert_allclose(expected.probabilities[10:].sum(axis=1), 1.0, atol=1e-12)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax
 from streamnb.config import load
 from streamnb.errors import ConfigError, UnlearnError
-from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
 from streamnb.models.mixture.adaptive_state import HypothesisPlan
 from streamnb.models.mixture.hypothesis_kinds import CALIBRATED, ONE_DEPENDENCE, SOFTMAX
 from streamnb.models.naive_bayes import sufficient_statistics
 from streamnb.scoring.prequential_scores import ESCAPE
 from streamnb.statistics.memory_budget import MemoryBudget
+from tests.support.states import digest, through_a_snapshot
 
 BOTH = (OneDependence(), Hypothesis("presence"), OneDependence(prior_weight=2.0, name="eager"))
 POOLED = (*BOTH, Softmax(), Hypothesis(calibrated=True), Pool())
@@ -43,16 +43,6 @@ def stream(seed=0, n=300, *, texts=True):
 
 def mixture(hypotheses=BOTH):
     return BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=1e-3)
-
-
-def snapshotted(model):
-    """Its state, written and read."""
-    snapshot = Snapshot(0, "", {}, "", {}, {"model": SnapshotPart(*model.state())})
-    return decode(encode(snapshot)).parts["model"]
-
-
-def digest(model):
-    return part_digest(*model.state())
 
 
 def test_only_predicting_teaches_nothing():
@@ -162,7 +152,7 @@ def test_what_is_forgotten_for_want_of_memory_is_still_taken_out(most, steps):
             model.unlearn_many(*([part] for part in one), prunings=[prunings])
             roomy.unlearn_many(*([part] for part in one))
         assert counts_of(model) == counts_of(roomy)
-    again = mixture(model.hypotheses).load_state(*snapshotted(model))
+    again = mixture(model.hypotheses).load_state(*through_a_snapshot(model))
     assert not np.any(again.state()[1]["trees_0_totals"])
 
 

@@ -14,7 +14,8 @@ from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax
 from streamnb.errors import SnapshotError
 from streamnb.models.one_dependence.value_codes import LONGEST
 from tests.models.one_dependence.test_averaged_one_dependence import COUNTS, LABEL
-from tests.models.one_dependence.test_one_dependence_among_others import digest, snapshotted, stream
+from tests.models.one_dependence.test_one_dependence_among_others import stream
+from tests.support.states import digest, through_a_snapshot
 
 BESIDE = (Softmax(), Hypothesis(calibrated=True))
 FEW = OneDependence(max_attributes=64)
@@ -48,7 +49,7 @@ def restarted(model):
     again = BayesOptimalNB({"text": "text"}, model.hypotheses, 1e-3)
     if model.statistics.room is not None:
         again.keep_within(model.statistics.room.whole)
-    return again.load_state(*snapshotted(model))
+    return again.load_state(*through_a_snapshot(model))
 
 
 def test_where_there_are_only_texts_pools_are_what_they_are_without_it():
@@ -167,11 +168,11 @@ def test_a_smaller_budget_drops_pairs_and_a_larger_one_does_not_bring_them_back(
     model.learn_many(*zip(*crowded(), strict=True))
     paired = model._dependence._counts[0].tables.pair_first.shape[0]
     small, again = mixture(n_bytes=1 << 19), mixture(n_bytes=1 << 24)
-    small.load_state(*snapshotted(model))
+    small.load_state(*through_a_snapshot(model))
     fewer = small._dependence._counts[0].tables.pair_first.shape[0]
     assert fewer < paired
     assert small._dependence._counts[0].tables.pairs.nbytes <= (1 << 19) // 40
-    again.load_state(*snapshotted(small))
+    again.load_state(*through_a_snapshot(small))
     again.learn_many(*zip(*crowded(), strict=True))
     assert again._dependence._counts[0].tables.pair_first.shape[0] == fewer
 
@@ -194,8 +195,8 @@ def test_a_state_of_one_that_does_not_wait_is_refused_and_one_of_too_many_attrib
     for one, other in ((model, few), (few, model)):
         one.learn_one({"colour": "r", "shape": "s"}, "a")
         with pytest.raises(ValueError, match="other"):
-            mixture(other.hypotheses[0]).load_state(*snapshotted(one))
-    meta, arrays = snapshotted(few)
+            mixture(other.hypotheses[0]).load_state(*through_a_snapshot(one))
+    meta, arrays = through_a_snapshot(few)
     meta["trees"][0]["max_attributes"] = 1
     with pytest.raises(SnapshotError, match="2 attributes exceed the limit of 1"):
         mixture().load_state(meta, arrays)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from streamnb import BayesianNetwork, BayesianNetworkClassifier, CategoricalNB, Nominal
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
 from tests.oracles.network_oracle import SMOOTHING, Enumerated, structures
+from tests.support.states import digest, through_a_snapshot
 
 NAMES = ("a", "b", "c")
 TREE = {"a": ["label"], "b": ["label", "a"], "c": ["a", "b"]}
@@ -34,10 +34,6 @@ def streams(draw, labels=LABELS, most=14):
     )
     events = draw(st.lists(st.tuples(one, labels, st.sampled_from([1.0, 0.5, 2.0, 0.0])), max_size=most))
     return [({k: v for k, v in x.items() if v is not None or k == "b"}, y, w) for x, y, w in events]
-
-
-def digest(model):
-    return part_digest(*model.state())
 
 
 def close(found, expected):
@@ -299,8 +295,7 @@ def test_what_a_mapping_makes_up_for_absent_keys_is_no_value(kind):
 @settings(max_examples=40)
 def test_restart_is_no_restart(stream, cut, smoothing):
     model = taught(stream[:cut], **smoothing)
-    whole = Snapshot(0, "", {}, "", {}, {"model": SnapshotPart(*model.state())})
-    part = decode(encode(whole)).parts["model"]
+    part = through_a_snapshot(model)
     again = BayesianNetworkClassifier(TREE, **smoothing).load_state(part.meta, part.arrays)
     for x, y, w in stream[cut:]:
         assert again.predict_proba_one(x) == model.predict_proba_one(x)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from streamnb import BayesianNetwork, NetworkEM
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.formats.snapshot_container import part_digest
 from tests.oracles.network_oracle import networks
+from tests.support.states import digest, through_a_snapshot
 
 UNIT = 1024
 
@@ -29,10 +30,6 @@ def taught(parents, events, em=None, **parameters):
 def counted(model):
     network = model.network
     return {name: network.counts(name) for name in network.parents}, network.n_events
-
-
-def digest(model):
-    return part_digest(*model.state())
 
 
 def expected(tables, parents, values, x):
@@ -251,8 +248,7 @@ def test_restart_is_no_restart(case, cut, window, keeps):
     parents, events = case
     how = {"window": window, "keeps": keeps}
     model = taught(parents, events[:cut], em=how)
-    snapshot = Snapshot(0, "", {}, "", {}, {"model": SnapshotPart(*model.state())})
-    part = decode(encode(snapshot)).parts["model"]
+    part = through_a_snapshot(model)
     again = NetworkEM(BayesianNetwork(parents), **how).load_state(part.meta, part.arrays)
     for x, w in events[cut:]:
         for each in (model, again):

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from streamnb import BayesianNetwork, Nominal
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
 from streamnb.toolbox.bayesian_network.dag import Dag
 from streamnb.toolbox.bayesian_network.factors import Factor, product
 from streamnb.toolbox.bayesian_network.variable_elimination import sum_of_products
 from tests.oracles.network_oracle import SMOOTHING, Enumerated, networks, structures
+from tests.support.states import through_a_snapshot
 
 CLOSE = {"rel": 1e-12, "abs": 1e-30}
 
@@ -221,17 +221,6 @@ def test_counts_are_a_recount(case, smoothing):
         assert sorted(network.values[name]) == sorted(oracle.values[name])
 
 
-@given(networks(), st.randoms())
-@settings(max_examples=60)
-def test_the_order_of_events_does_not_matter(case, rng):
-    parents, events = case
-    shuffled = rng.sample(events, len(events))
-    first, second = taught(parents, events), taught(parents, shuffled)
-    assert described(first) == described(second)
-    for name in parents:
-        assert first.marginal(name) == pytest.approx(second.marginal(name), rel=1e-12)
-
-
 @given(networks(), st.data())
 @settings(max_examples=60)
 def test_unlearning_is_the_inverse(case, data):
@@ -274,9 +263,7 @@ def test_what_was_never_learned_cannot_be_unlearned():
 def test_a_state_goes_through_a_snapshot_and_restart_is_no_restart(case, smoothing):
     parents, events = case
     network = taught(parents, events[:6], **smoothing)
-    meta, arrays = network.state()
-    snapshot = Snapshot(0, "", {}, "", {}, {"network": SnapshotPart(meta, arrays)})
-    part = decode(encode(snapshot)).parts["network"]
+    part = through_a_snapshot(network)
     again = BayesianNetwork(parents, **smoothing).load_state(part.meta, part.arrays)
     for x, w in events[6:]:
         network.learn_one(x, float(w))

@@ -24,9 +24,9 @@ from streamnb import (
     VersionSpace,
 )
 from streamnb.errors import SmallWeightWarning, SnapshotError, UnlearnError
-from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
 from streamnb.toolbox.concepts.conjunctions import MOST_HYPOTHESES
 from tests.oracles import concept_oracle as oracle
+from tests.support.states import bytes_of, through_a_snapshot
 
 pytestmark = pytest.mark.thorough
 
@@ -77,11 +77,6 @@ def as_conjunction(h):
     if h == oracle.NOTHING:
         return Conjunction(None)
     return Conjunction({name: value for name, value in h.items() if value is not oracle.ANY})
-
-
-def bytes_of(model):
-    meta, arrays = model.state()
-    return meta, {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
 # -- against enumeration ------------------------------------------------------------------------------------
@@ -266,13 +261,6 @@ def test_another_instance_is_not_unlearned():
             learner.unlearn_one(wrong, y=True)
     learner.unlearn_one({"a": "u"}, y=True)
     assert bytes_of(learner) == bytes_of(taught({"a": ["u", "v"]}, []))
-
-
-def through_a_snapshot(model):
-    meta, arrays = model.state()
-    part = {"model": SnapshotPart(meta, arrays)}
-    found = decode(encode(Snapshot(3, "00", {("events", 0): 7}, "c", {"numpy": "2"}, part)))
-    return found.parts["model"]
 
 
 @given(streams(), st.integers(0, 8), NOISES)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from streamnb import HiddenMarkovModel, OnlineBaumWelch
 from streamnb.errors import SnapshotError
-from streamnb.formats import snapshot_container
 from streamnb.toolbox.hidden_markov.expected_counts import expect
 from streamnb.toolbox.hidden_markov.forward_backward import ChainTables, as_logs, filter_forward
 from tests.oracles import hidden_markov_oracle as oracle
+from tests.support.states import digest, through_a_snapshot
 
 STAYS = (
     [[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.05, 0.15, 0.8]],
@@ -68,11 +68,6 @@ def expected_counts(codes, begins, chain, log_rows):
     logs = as_logs(filtered, is_log)
     expect((symbols, begins, codes), codes.size, log_rows, chain, entry, logs, work, counts)
     return Expected(*counts, evidence)
-
-
-def state_bytes(model):
-    meta, arrays = model.state()
-    return snapshot_container.part_digest(meta, arrays)
 
 
 # -- expected -------------------------------------------------------------------------------------------------
@@ -183,21 +178,18 @@ def test_how_events_are_cut_into_calls_is_unobservable(events, cuts, m):
     edges = sorted({0, len(events), *(cut for cut in cuts if cut < len(events))})
     for first, stop in pairwise(edges):
         model.learn_many(events[first:stop])
-    assert state_bytes(model) == state_bytes(learned(events, m=m))
+    assert digest(model) == digest(learned(events, m=m))
 
 
 @given(EVENTS, EVENTS)
 def test_a_restart_is_no_restart_to_the_bit(before, after):
     model = learned(before)
-    written = snapshot_container.Snapshot(
-        1, "", {}, "", {}, {"model": snapshot_container.SnapshotPart(*model.state())}
-    )
-    part = snapshot_container.decode(snapshot_container.encode(written)).parts["model"]
+    part = through_a_snapshot(model)
     again = OnlineBaumWelch(2, starts=2, block=4, lag=3).load_state(*part)
     for here in (model, again):
         here.begin()
         here.learn_many(after)
-    assert state_bytes(again) == state_bytes(model)
+    assert digest(again) == digest(model)
     assert again.probabilities == model.probabilities
     assert again.model().emission_probabilities() == model.model().emission_probabilities()
 
@@ -332,10 +324,10 @@ def test_parameters_out_of_range_are_refused(parameters):
 
 def test_a_bad_symbol_is_refused_and_changes_nothing():
     model = learned(["a", "b"])
-    before = state_bytes(model)
+    before = digest(model)
     with pytest.raises(TypeError):
         model.learn_many(["c", []])
-    assert state_bytes(model) == before
+    assert digest(model) == before
 
 
 def test_an_impossible_event_leaves_a_state_that_can_be_loaded():
@@ -355,7 +347,7 @@ def test_an_impossible_event_leaves_a_state_that_can_be_loaded():
 def test_a_state_of_another_model_is_refused_and_changes_nothing():
     model = learned(["a", "b"] * 10)
     meta, arrays = model.state()
-    before = state_bytes(model)
+    before = digest(model)
     for bad_meta, bad_arrays in [
         ({**meta, "power": 0.9}, arrays),
         ({**meta, "symbols": ["a"]}, arrays),
@@ -371,4 +363,4 @@ def test_a_state_of_another_model_is_refused_and_changes_nothing():
     ]:
         with pytest.raises(SnapshotError):
             model.load_state(bad_meta, bad_arrays)
-    assert state_bytes(model) == before
+    assert digest(model) == before

@@ -17,6 +17,7 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.formats import snapshot_container
 from streamnb.toolbox.hidden_markov.emissions import Emissions
 from tests.oracles import hidden_markov_oracle as oracle
+from tests.support.states import through_a_snapshot
 
 STATES, SYMBOLS = "XYZ", "abcd"
 SEQUENCES = st.lists(
@@ -67,14 +68,6 @@ def counts(model):
             if n
         },
     )
-
-
-def kept(thing, into):
-    """`into` with the state of `thing`, after it was written and read."""
-    written = snapshot_container.Snapshot(
-        1, "", {}, "", {}, {"part": snapshot_container.SnapshotPart(*thing.state())}
-    )
-    return into.load_state(*snapshot_container.decode(snapshot_container.encode(written)).parts["part"])
 
 
 # -- counts -----------------------------------------------------------------------------------------------
@@ -149,7 +142,7 @@ def test_sequences_may_run_side_by_side():
 @given(SEQUENCES, SEQUENCES)
 def test_a_restart_is_no_restart(a, b):
     model = learned(a)
-    again = kept(model, HiddenMarkovModel())
+    again = HiddenMarkovModel().load_state(*through_a_snapshot(model))
     for pairs, w in b:
         model.learn_one(*split(pairs), w)
         again.learn_one(*split(pairs), w)
@@ -429,7 +422,7 @@ def test_an_impossible_observation_is_missing_from_then_on_and_the_evidence_is_n
     assert running.log_evidence == -math.inf
     assert running.observe(1) == {0: 0.0, 1: 1.0}
     assert running.log_evidence == -math.inf
-    assert kept(running, model.begin()).log_evidence == -math.inf
+    assert model.begin().load_state(*through_a_snapshot(running)).log_evidence == -math.inf
 
 
 def test_what_is_almost_impossible_is_not_impossible():
@@ -547,7 +540,7 @@ def test_a_running_sequence_survives_a_restart(sequences, observations):
     running = model.begin()
     for x in observations:
         running.observe(x)
-    again = kept(running, model.begin())
+    again = model.begin().load_state(*through_a_snapshot(running))
     for here in (running, again):
         here.learn_one("a", "X", 0.0)
         here.observe("b")

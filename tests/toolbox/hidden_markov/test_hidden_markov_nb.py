@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from streamnb import HiddenMarkovNB, NaiveBayes
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.formats.snapshot_container import part_digest
 from streamnb.toolbox.hidden_markov.entities import Entities
 from tests.oracles.chain_oracle import ChainOracle
+from tests.support.states import digest, through_a_snapshot
 
 READINGS = [
     {},
@@ -27,16 +28,6 @@ READINGS = [
     {"entities": 3, "time_to_live": 3.0, "prior": "uniform", "transition_m": 0.1},
     {"prior": {"a": 3.0, "b": 1.0}, "alpha": 0.0},
 ]
-
-
-def digest(model):
-    return part_digest(*model.state())
-
-
-def snapshotted(model):
-    """The state as it comes back from a file."""
-    whole = Snapshot(0, "0" * 64, {}, "c", {}, {"model": SnapshotPart(*model.state())})
-    return decode(encode(whole)).parts["model"]
 
 
 EVENTS = st.lists(
@@ -169,7 +160,7 @@ def test_batches_and_restarts_cannot_be_observed(reading, events, cuts):
     bounds = sorted({0, len(events), *(c for c in cuts if c < len(events))})
     for start, stop in pairwise(bounds):
         parts.append(cut.predict_then_learn_many(*columns(events[start:stop])).probabilities)
-        cut = made(**reading).load_state(*snapshotted(cut))
+        cut = made(**reading).load_state(*through_a_snapshot(cut))
     for part, (start, stop) in zip(parts, pairwise(bounds), strict=True):
         width = part.shape[1]
         assert part.tobytes() == at_once.probabilities[start:stop, :width].copy().tobytes()
@@ -342,7 +333,7 @@ def test_an_entity_is_a_value():
     assert model.transitions.first.tolist() == [3 * 1024]
     odd = HiddenMarkovNB()
     odd.learn_one({"entity": "\ud800"}, "a")
-    assert digest(HiddenMarkovNB().load_state(*snapshotted(odd))) == digest(odd)
+    assert digest(HiddenMarkovNB().load_state(*through_a_snapshot(odd))) == digest(odd)
 
 
 # -- merging and unlearning ---------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamnb import LinearRegression, LinearUnit, SigmoidUnit
 from streamnb.errors import SnapshotError
-from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
+from tests.support.states import through_a_snapshot
 
 law = settings(deadline=None, max_examples=60)
 UNITS = pytest.mark.parametrize("unit", [LinearUnit, SigmoidUnit])
@@ -181,7 +181,7 @@ def test_restart_is_no_restart(unit, stream):
     learner = unit()
     for x, d in stream[:half]:
         learner.learn_one(x, d)
-    part = decode(encode(Snapshot(0, "", {}, "", {}, {"u": SnapshotPart(*learner.state())}))).parts["u"]
+    part = through_a_snapshot(learner)
     restored = unit().load_state(part.meta, part.arrays)
     for x, d in stream[half:]:
         learner.learn_one(x, d)

@@ -13,8 +13,8 @@ from river import preprocessing
 
 from streamnb import LinearRegression
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
 from streamnb.toolbox.linear.comoments import SecondMoments
+from tests.support.states import through_a_snapshot
 
 law = settings(deadline=None, max_examples=60)
 
@@ -90,12 +90,12 @@ def test_near_collinear_attributes_cost_no_digits():
     assert model.intercept == pytest.approx(expected[0], rel=1e-12)
 
 
-def test_hundred_thousand_events_far_from_zero():
+def test_many_events_far_from_zero():
     """An offset of 1e8 with a spread of 1: sums of doubles would have no digit left of the spread."""
     rng = np.random.default_rng(3)
-    X = rng.normal(size=(100_000, 3)) + 1e8
+    X = rng.normal(size=(20_000, 3)) + 1e8
     near = X - 1e8  # exact
-    y = near @ [1.0, -2.0, 0.5] + rng.normal(size=100_000)
+    y = near @ [1.0, -2.0, 0.5] + rng.normal(size=20_000)
     w, predictions = batch(near, y)
     model = learned(X, y)
     assert weights(model, 3) == pytest.approx(w, rel=1e-12)
@@ -142,12 +142,6 @@ def test_all_values_of_a_string_are_a_combination():
     assert math.fsum(model.weights.values()) == pytest.approx(0.0, abs=1e-12)
     assert model.weights.keys() == {("colour", "red"), ("colour", "green"), ("colour", "blue")}
     assert model.predict_one({"colour": "mauve"}) == pytest.approx(model.intercept)
-
-
-def test_spread_of_almost_nothing_is_none():
-    constant = learned(np.array([[1.0, 0.1], [2.0, 0.1], [4.0, 0.1], [3.0, 0.1]]), [1.0, 2.0, 4.0, 3.5])
-    assert constant.rank == 1
-    assert weights(constant, 2)[1] == 0.0
 
 
 # -- ridge --------------------------------------------------------------------------------------------------
@@ -219,8 +213,7 @@ def test_unlearn_is_the_inverse(kept, undone):
 @given(events, events)
 def test_restart_is_no_restart(before, after):
     model = taught(before)
-    snapshot = Snapshot(0, "", {}, "", {}, {"model": SnapshotPart(*model.state())})
-    part = decode(encode(snapshot)).parts["model"]
+    part = through_a_snapshot(model)
     restored = LinearRegression().load_state(part.meta, part.arrays)
     for x, y, w in after:
         for each in (model, restored):

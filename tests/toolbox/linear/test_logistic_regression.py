@@ -14,9 +14,9 @@ from scipy import optimize
 
 from streamnb import BayesOptimalClassifier, CategoricalNB, LogisticRegression
 from streamnb.errors import SnapshotError
-from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
 from streamnb.models.calibration.newton import optimum
 from streamnb.models.calibration.sequential_laplace import LaplaceUnits, log_sigmoid, sigmoid
+from tests.support.states import through_a_snapshot
 
 pytestmark = pytest.mark.thorough
 
@@ -448,8 +448,7 @@ def test_as_a_hypothesis():
 @given(events, events, st.sampled_from([0, 3, 2048]))
 def test_restart_is_no_restart(before, after, memory):
     model = taught(before, memory=memory)
-    snapshot = Snapshot(0, "", {}, "", {}, {"model": SnapshotPart(*model.state())})
-    part = decode(encode(snapshot)).parts["model"]
+    part = through_a_snapshot(model)
     restored = LogisticRegression(memory=memory).load_state(part.meta, part.arrays)
     for x, y in after:
         assert restored.predict_proba_one(x) == model.predict_proba_one(x)

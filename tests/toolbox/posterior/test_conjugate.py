@@ -14,9 +14,9 @@ from scipy import integrate, special, stats
 
 from streamnb import BetaBernoulli, DirichletCategorical
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.formats import snapshot_container
 from streamnb.statistics.credible_intervals import beta_intervals
 from streamnb.statistics.rising_factorial import log_beta, log_rising, log_rising_ratio
+from tests.support.states import through_a_snapshot
 
 pytestmark = pytest.mark.thorough
 
@@ -74,12 +74,7 @@ def same(kind, one, other):
 
 def kept(posterior):
     """The state after it was written and read."""
-    written = snapshot_container.Snapshot(
-        1, "", {}, "", {}, {"posterior": snapshot_container.SnapshotPart(*posterior.state())}
-    )
-    return type(posterior).from_state(
-        *snapshot_container.decode(snapshot_container.encode(written)).parts["posterior"]
-    )
+    return type(posterior).from_state(*through_a_snapshot(posterior))
 
 
 # -- laws -------------------------------------------------------------------------------------------------
@@ -584,10 +579,7 @@ def test_labels_of_numpy_are_saved_as_plain_values():
     die = DirichletCategorical({}, other=1.0)
     for face in np.array([3, 5, 3]):
         die.update(face)
-    part = snapshot_container.SnapshotPart(*die.state())
-    written = snapshot_container.encode(snapshot_container.Snapshot(0, "", {}, "", {}, {"die": part}))
-    part = snapshot_container.decode(written).parts["die"]
-    assert DirichletCategorical.from_state(part.meta, part.arrays).posterior == {3: 2.0, 5: 1.0}
+    assert DirichletCategorical.from_state(*through_a_snapshot(die)).posterior == {3: 2.0, 5: 1.0}
 
 
 def test_a_state_is_a_copy():

@@ -20,21 +20,11 @@ from streamnb import (
     SemiSupervisedNB,
 )
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
 from streamnb.toolbox.semi_supervised.em_window import apportioned
+from tests.support.states import digest, through_a_snapshot
 
 WORDS = [f"w{i}" for i in range(8)]
 ALL = 10_000
-
-
-def digest(model):
-    return part_digest(*model.state())
-
-
-def snapshotted(model):
-    """The state as it comes back from a file."""
-    whole = Snapshot(0, "0" * 64, {}, "c", {}, {"model": SnapshotPart(*model.state())})
-    return decode(encode(whole)).parts["model"]
 
 
 def mixed(rng):
@@ -392,7 +382,7 @@ def test_restart_is_no_restart(first, second, window):
     model = SemiSupervisedNB(mixed_model(), 1.0, window, 2)
     for x, y, w in first:
         model.learn_one(x, y, w)
-    loaded = SemiSupervisedNB(mixed_model(), 1.0, window, 2).load_state(*snapshotted(model))
+    loaded = SemiSupervisedNB(mixed_model(), 1.0, window, 2).load_state(*through_a_snapshot(model))
     assert digest(loaded) == digest(model)
     for x, y, w in second:
         model.learn_one(x, y, w)
@@ -418,7 +408,7 @@ def test_events_come_back_as_they_went(x):
 
     model = taught()
     model.learn_one(x, None)
-    loaded = taught().load_state(*snapshotted(model))
+    loaded = taught().load_state(*through_a_snapshot(model))
     assert list(loaded._kept) == list(model._kept)
     assert digest(loaded) == digest(model)
     for one in (loaded, model):
