@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS ?= 5
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 20
 
-UNITS := $(addprefix tests/,config engine features formats kernels models scoring statistics toolbox verification)
+UNITS := $(addprefix tests/,config engine features formats kernels models scoring statistics toolbox values verification)
 test-fast: $(VENV)/dev.stamp  ## laws and units: no broker, no process of its own
 	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -q -m "not broker and not thorough and not slow" tests/laws $(UNITS)
 

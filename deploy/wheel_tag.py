@@ -12,7 +12,7 @@ class WheelTag(BuildHookInterface):
     """See `streamnb.kernels.wheel`, which makes the code."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Called before the wheel is built."""
+        """Add the machine code before the wheel is built."""
         code = Path(self.root, "streamnb", "kernels", "machine_code")
         if version == "standard" and code.exists():
             build_data |= {"pure_python": False, "infer_tag": True}

@@ -23,8 +23,9 @@ from typing import TypeVar, cast
 
 from streamnb.cli.parser import build_parser
 from streamnb.errors import ConfigError, SmallWeightWarning, StreamnbError, UndeclaredTextWarning
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import note
 from streamnb.runtime.next_commands import repeating
+from streamnb.values.messages import Message
 
 T = TypeVar("T")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -55,7 +56,8 @@ def _run(given: Sequence[str]) -> int:
         return 2
     _refuse_bytes(vars(options))
     if getattr(options, "config", "") is None and options.module != "init" and Path(_USUAL).is_file():
-        print(f"streamnb: {_USUAL} in this folder is not read: add --config {_USUAL}", file=sys.stderr)
+        text = f"{_USUAL} in this folder is not read: add --config {_USUAL}"
+        note(Message("configuration-not-read", text, file=_USUAL))
     command = importlib.import_module(f"streamnb.cli.commands.{options.module}")
     with _progress(), repeating(options):
         code: int = command.run(options)
@@ -80,17 +82,17 @@ def exit_code_of(command: Callable[[T], int], given: T) -> int:
             warnings.simplefilter("ignore", SmallWeightWarning)  # `Counters` counts them
             return command(given)
     except StreamnbError as error:
-        print(f"streamnb: {printable(error)}", file=sys.stderr)
+        note(Message("command-failed", str(error)))
         return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt:
-        print("streamnb: interrupted", file=sys.stderr)
+        note(Message("command-interrupted", "interrupted"))
         return 130
     except BrokenPipeError:  # the reader of our output has closed the pipe
         sys.stdout = None  # otherwise the interpreter complains at exit
         return 1
     except OSError as error:
         place = "" if error.filename is None else f"{error.filename}: "
-        print(f"streamnb: {printable(place)}{printable(error.strerror or error)}", file=sys.stderr)
+        note(Message("command-failed", f"{place}{error.strerror or error}"))
         return 1
 
 

@@ -9,7 +9,9 @@ from typing import Any
 from numba.core import event
 from tqdm import tqdm
 
+from streamnb.formats.terminal_text import emit
 from streamnb.kernels.kernel_cache import own_folder
+from streamnb.values.messages import Message
 
 _SECONDS = "30 to 80 s"  # for the default model, measured with numba 0.68; a second core does not help
 
@@ -53,5 +55,5 @@ class Progress(event.Listener):  # type: ignore[misc]
             every = "at every start: no cache folder is writable; set NUMBA_CACHE_DIR"
             often = "once" if own_folder() else every
             takes = f"{_SECONDS} of processor time, longer on a busy machine"
-            print(f"compiling kernels ({often}; {takes})", file=sys.stderr)
+            emit(Message("kernels-compile", f"compiling kernels ({often}; {takes})"))
         self._bar = tqdm(initial=self._done, unit=" kernels", disable=not sys.stderr.isatty(), leave=False)

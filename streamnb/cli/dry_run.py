@@ -14,8 +14,9 @@ from streamnb.engine.ports import Log, Record
 from streamnb.engine.processing.counters import Counters
 from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import JournalError
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import emit
 from streamnb.runtime import context, factories
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
 _AT_ONCE = 1000
@@ -44,8 +45,9 @@ def dry_run(
         learner.settings, learner.model = fresh.settings, fresh.model
         at = recover(log, factories.snapshots(config), learner, identity)
         if changes := refuse_changes(at, identity) if at.n >= 0 else ():
-            text = f"a run would change the configuration: {printable(describe_changes(changes))}"
-            print(text, file=sys.stderr)
+            told = describe_changes(changes)
+            text = f"a run would change the configuration: {told}"
+            emit(Message("configuration-would-change", text, changes=told))
         missing = missing_records(log, at, identity) if at.n >= 0 else []
         if missing and not accepts_loss:
             raise JournalError(f"{'; '.join(missing)}; continue without them: streamnb run --accept-loss")
@@ -57,12 +59,14 @@ def dry_run(
             taken += _print_summary(config, learner, part)
             met(part)
     tally, since = learner.tally, f"after journal record {at.n:,}" if at.n >= 0 else "from the beginning"
-    print(
-        f"dry run: {pluralize(taken, 'record')} {since}, {pluralize(tally.predicted.total(), 'prediction')}, "
-        f"{tally.learned.total():,} learned in memory, "
-        f"{pluralize(tally.dead_letters.total(), 'dead letter')}; nothing was written",
-        file=sys.stderr,
+    predicted, learned = tally.predicted.total(), tally.learned.total()
+    letters = tally.dead_letters.total()
+    text = (
+        f"dry run: {pluralize(taken, 'record')} {since}, {pluralize(predicted, 'prediction')}, "
+        f"{learned:,} learned in memory, {pluralize(letters, 'dead letter')}; nothing was written"
     )
+    counts = {"records": taken, "predictions": predicted, "learned": learned, "dead_letters": letters}
+    emit(Message("dry-run-ended", text, **counts))
     return 0
 
 
@@ -90,10 +94,9 @@ def _print_summary(config: Config, learner: EventProcessor, records: Sequence[Re
             elif output.topic == config.topics.dead_letters:
                 headers = {name: value.decode(errors="replace") for name, value in output.headers}
                 place = f"{headers['topic']}/{headers['partition']} offset {headers['offset']}"
-                print(
-                    printable(f"dead letter: {place}: {headers['reason']} at {headers['path']}"),
-                    file=sys.stderr,
-                )
+                reason, path = headers["reason"], headers["path"]
+                text = f"dead letter: {place}: {reason} at {path}"
+                emit(Message("dry-run-dead-letter", text, place=place, reason=reason, path=path))
         left = left[learner.consumed - before :]
     sys.stdout.flush()
     return learner.consumed - total

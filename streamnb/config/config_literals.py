@@ -48,7 +48,7 @@ def _quantity(text: str, units: Mapping[str, Decimal | int]) -> Decimal | None:
 
 
 def format_duration(seconds: float) -> str:
-    """In the longest unit that leaves a whole number, else in seconds.
+    """Return the duration in the longest unit that leaves a whole number, else in seconds.
 
     ``parse_duration(format_duration(s)) == s`` for every finite s >= 0.
     """

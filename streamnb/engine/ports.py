@@ -109,14 +109,14 @@ class OutageListener:
     """Policy while the log is unreachable. The base class gives up at once."""
 
     def unreachable(self, error: Unavailable, seconds: float) -> None:  # noqa: ARG002
-        """Called repeatedly, `seconds` after the first failure; return to keep waiting, or raise."""
+        """Return to keep waiting, or raise; called repeatedly, `seconds` after the first failure."""
         raise error
 
     def waiting(self) -> None:
-        """Called often during a long call, as a heartbeat."""
+        """Observe a long call: called often, as a heartbeat."""
 
     def reachable(self, seconds: float) -> None:
-        """Called when the log answers again, `seconds` after the first failure."""
+        """Observe that the log answers again, `seconds` after the first failure."""
 
 
 class Log(Protocol):

@@ -66,40 +66,40 @@ class Sensor:
     """
 
     def entered(self, state: WorkerState) -> None:
-        """The worker entered a state."""
+        """Observe that the worker entered a state."""
 
     def heartbeat(self) -> None:
-        """The loop is alive; called at least every few seconds in every state but STOPPED."""
+        """Observe that the loop is alive: at least every few seconds in every state but STOPPED."""
 
     def recovered(self, seconds: float, events: int) -> None:
-        """Recovery took `seconds`; the model has consumed `events` records."""
+        """Observe that recovery took `seconds`; the model has consumed `events` records."""
 
     def committed(self, commit: Committed) -> None:
-        """A commit was made; its report, if any, came first with `reported`."""
+        """Observe a commit; its report, if any, came first with `reported`."""
 
     def reported(self, report: MetricsReport) -> None:
-        """A report was published; `committed` of its commit follows."""
+        """Observe a published report; `committed` of its commit follows."""
 
     def observed(self, lag: Mapping[Partition, int], model_bytes: int) -> None:
-        """About once a second: lag of each partition in records, and memory of the model."""
+        """Observe, about once a second, the lag of each partition in records, and the memory of the model."""
 
     def remembered(self, memory: MemoryUse) -> None:
-        """About once a second: use of a memory budget, and evictions."""
+        """Observe, about once a second, the use of a memory budget, and evictions."""
 
     def shared_out(self, use: TenantsUse) -> None:
-        """About once a second, with a model for each tenant: their number, details of the largest."""
+        """Observe, about once a second, the number of tenant models, and details of the largest."""
 
     def followed(self, behind: int) -> None:
-        """About once a second: maximum lag of a replica in journal records."""
+        """Observe, about once a second, the maximum lag of a replica in journal records."""
 
     def saved(self, seconds: float, size: int) -> None:
-        """A snapshot of `size` bytes was saved in `seconds`."""
+        """Observe that a snapshot of `size` bytes was saved in `seconds`."""
 
     def unsaved(self, reason: str) -> None:
-        """A due snapshot could not be saved; the next is tried when due."""
+        """Observe that a due snapshot could not be saved; the next is tried when due."""
 
-    def noted(self, text: str) -> None:
-        """A message for the operator, of no other kind."""
+    def noted(self, message: str) -> None:
+        """Observe a message for the operator that no other method reports."""
 
 
 SILENT = Sensor()

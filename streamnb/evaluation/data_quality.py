@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -37,7 +36,8 @@ from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.event_validity import LATEST
 from streamnb.formats.json_paths import parse_path, render_path
 from streamnb.formats.json_value_checks import moment
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import note
+from streamnb.values.messages import Message
 from streamnb.values.name_suggestions import nearest
 from streamnb.values.parameter_checks import pluralize
 
@@ -54,8 +54,8 @@ _MOST_REFUSALS = 3  # reported separately
 
 _APART = "; if labels arrive separately, --set topics.labels=TOPIC names their topic"
 
-Found = Iterator[tuple[str, str]]
-"""The subject of a warning, so that it is reported once, and its text."""
+Found = Iterator[tuple[str, Message]]
+"""The subject of a warning, so that it is reported once, and the message."""
 
 
 class InputOrigin(NamedTuple):
@@ -180,10 +180,10 @@ class DataQuality:
     def report(self, *, is_over: bool = False) -> None:
         """Print new warnings after the number of events has doubled, or at the end."""
         for text in self.news(is_over=is_over):
-            print(f"streamnb: {printable(text)}", file=sys.stderr)
+            note(text)
 
-    def news(self, *, is_over: bool = False) -> list[str]:
-        """Return the texts that `report` prints."""
+    def news(self, *, is_over: bool = False) -> list[Message]:
+        """Return the messages that `report` prints."""
         if not self.n or (self.n < self._due and not is_over):
             return [text for key, text in self._new_labels() if self._is_new(key)]
         self._due = 2 * self.n
@@ -234,7 +234,11 @@ class DataQuality:
             told = [f"{count:,} {self._refusal(fault)}" for fault, count in most]
             why = "; ".join(told) if len(most) > 1 else self._refusal(most[0][0])
             text = f"{pluralize(self._refused.total(), 'dead letter')} of {pluralize(self.n, 'event')}: {why}"
-            yield f"refused {sorted(fault for fault, _ in most)}", text
+            reasons = sorted({reason for (reason, _), _ in most})
+            message = Message(
+                "dead-letters-found", text, count=self._refused.total(), events=self.n, reasons=reasons
+            )
+            yield f"refused {sorted(fault for fault, _ in most)}", message
 
     def _refusal(self, fault: tuple[str, str]) -> str:
         such_as = ", such as" if fault in self._various else ""
@@ -249,7 +253,8 @@ class DataQuality:
             if notation_of(one, self._origin.decimal) is None and not units_of(one):
                 flag = f"--text-column {shlex.quote(path[-1])} or " if self._origin.is_table else ""
                 text = f"{render_path(path)} looks like a text, and each is taken for one value: "
-                yield f"text {path}", f"{text}{flag}{self._origin.init} declares it as a text"
+                text += f"{flag}{self._origin.init} declares it as a text"
+                yield f"text {path}", Message("text-as-value", text, paths=[render_path(path)])
 
     def _numbers(self, *, is_over: bool) -> Found:
         """Yield warnings of attributes that are probably numbers but are not read as such."""
@@ -262,13 +267,14 @@ class DataQuality:
                     if self._is_new(f"{what} {path}"):
                         found.setdefault(text, []).append(render_path(path))
         for text, paths in found.items():
-            yield f"numbers {text} {paths}", f"{some_of(paths)}: {text}"
+            message = Message("numbers-as-values", f"{some_of(paths)}: {text}", paths=paths)
+            yield f"numbers {text} {paths}", message
 
     def _may_be_number(self, path: Keys) -> bool:
         is_number = self._origin.has_cells and self._places.get(path) == "continuous"
         return is_number or self._is_open(path)
 
-    def _number_remedies(self, path: Keys, one: FieldSummary, *, is_open: bool) -> Found:
+    def _number_remedies(self, path: Keys, one: FieldSummary, *, is_open: bool) -> Iterator[tuple[str, str]]:
         """Yield the remedies for one attribute; `is_open`: the type of its values decides its kind."""
         has_cells = self._origin.has_cells
         has_digits = has_cells and has_long_digits(one)
@@ -341,19 +347,24 @@ class DataQuality:
         seen = self.seen.get(keys) if keys else None
         if keys is None or seen is None or not self._learns or (self.n < ENOUGH and not is_over):
             return
+        place = render_path(keys)
+
+        def odd(text: str) -> Message:
+            return Message("times-odd", f"{place}: {text}", path=place)
+
         times = [(seconds, n) for value, n in seen.values.items() if (seconds := _seconds(value)) is not None]
         if n_ahead := sum(n for seconds, n in times if self._latest < seconds < LATEST):
             text = '`run` refuses such events, unless events.clock = "event"'
             where = "more than a day ahead of the clock of this machine"
-            yield "ts ahead", f"{render_path(keys)}: {pluralize(n_ahead, 'time')} {where}: {text}"
+            yield "ts ahead", odd(f"{pluralize(n_ahead, 'time')} {where}: {text}")
         n_early = sum(n for seconds, n in times if -1 <= seconds < _YEAR)
         if n_early == sum(seen.values.values()):
             if seen.types <= {int, float}:
                 expected = "times are in 1970: seconds since 1970 are expected; write these, or "
-                yield "ts 1970", f"{render_path(keys)}: {expected}{self._origin.remedy('ts', None)}"
+                yield "ts 1970", odd(f"{expected}{self._origin.remedy('ts', None)}")
         elif n_early and not any(_YEAR <= seconds < 10 * _YEAR for seconds, _ in times):
             text = "in 1970, and none in the 9 years after: leave out a time that is not known"
-            yield "ts some 1970", f"{render_path(keys)}: {pluralize(n_early, 'time')} {text}"
+            yield "ts some 1970", odd(f"{pluralize(n_early, 'time')} {text}")
 
     def _unread(self) -> Found:
         """Yield fields outside `features`, which are not read if no attributes are declared."""
@@ -362,7 +373,8 @@ class DataQuality:
         if names and self._schema.open_features:
             told = some_of(list(map(render_path, names)))
             text = f'{told}: not read, for attributes stand inside "features"; '
-            yield f"unread {told}", f"{text}{self._origin.init} declares them"
+            text += f"{self._origin.init} declares them"
+            yield f"unread {told}", Message("fields-not-read", text, paths=list(map(render_path, names)))
 
     def _labels(self) -> Mapping[str, float]:
         if self._learned is not None:
@@ -386,12 +398,16 @@ class DataQuality:
             has = "has" if n == 1 else "have"
             text = f"{pluralize(n, 'event')} of {self.n:,} {has} the id of an earlier event{such_as}: each "
             text += "is learned, and a label that arrives separately is the label of the newest; "
-            remedy = self._origin.remedy("id", None)
-            yield "ids", f"{text}{remedy}, or --set events.repeats=skip learns each id once"
+            text += f"{self._origin.remedy('id', None)}, or --set events.repeats=skip learns each id once"
+            yield "ids", Message("ids-repeated", text, count=n, events=self.n)
 
     def _absent(self) -> Found:
         """Yield fields that no event has; optional fields only if another field may be meant."""
-        none = f"none of {pluralize(self.n, 'event')} has"
+
+        def absent(keys: Keys, text: str) -> Message:
+            none = f"none of {pluralize(self.n, 'event')} has {text}"
+            return Message("field-absent", none, path=render_path(keys), events=self.n)
+
         for role, keys in self._roles.items():
             path = self._alike(keys)
             is_needed = self._needs_label if role == "label" else role == "id" or keys != ("ts",)
@@ -399,7 +415,7 @@ class DataQuality:
                 what = "a label at " if role == "label" else ""
                 what += render_path(keys) + ", to be learned by" * (role == "label")
                 apart = self._apart if role == "label" and path is None else ""
-                yield role, f"{none} {what}{self._hint(role, path)}{apart}"
+                yield role, absent(keys, f"{what}{self._hint(role, path)}{apart}")
         others = {path[-1]: path for path in self.seen if path not in self._read}
         missing = [keys for keys in self._places if keys not in self.seen]
         declared = [keys[-1] for keys in self._places]
@@ -411,10 +427,10 @@ class DataQuality:
                 path = next((p for p in others.values() if self.seen[p].kind == "text"), None)
             if path or self._learns:
                 told = self._hint(self._places[keys], path) if path else ""
-                yield f"absent {keys}", f"{none} {render_path(keys)}, which is declared{told}"
+                yield f"absent {keys}", absent(keys, f"{render_path(keys)}, which is declared{told}")
         path = self._alike(("text",)) if len(missing) == len(self._places) else None
         if path is not None and not self._schema.attributes and f"text {path}" not in self._said:
-            yield "text", f"{none} $.text{self._hint('text', path)}"
+            yield "text", absent(("text",), f"$.text{self._hint('text', path)}")
 
     @property
     def _needs_label(self) -> bool:
@@ -453,10 +469,9 @@ def report_data_quality(schema: EventSchema, text: str) -> None:
 def report_small_weights(n: int) -> None:
     """Print that `n` labels count more than their weight, if there are any."""
     if n:
-        print(
-            f"streamnb: {pluralize(n, 'label')} with a weight above 0 and below 1/1024: each counts "
-            "1/1024 example, "
+        text = (
+            f"{pluralize(n, 'label')} with a weight above 0 and below 1/1024: each counts 1/1024 example, "
             "the least there is; a label counts its weight times labels.weights of its source, and with 0 "
-            "nothing is learned",
-            file=sys.stderr,
+            "nothing is learned"
         )
+        note(Message("weight-below-unit", text, count=n))

@@ -18,7 +18,7 @@ from streamnb.formats.event_csv import CsvColumns, RowNote
 from streamnb.formats.event_files import MAX_LINE, has_cells, has_columns, open_counted, read_rows_order
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.json_paths import render_path
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import note as print_note
 
 T = TypeVar("T")
 
@@ -119,11 +119,6 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
             raise ConfigError(
                 f"--{role}-column {name}: {path} has no columns, but is read as JSON lines; {remedy}"
             )
-
-
-def print_note(text: str) -> None:
-    """Print on standard error what may be read otherwise than it was meant."""
-    print(f"streamnb: {printable(text)}", file=sys.stderr)
 
 
 def events_of(path: str, columns: CsvColumns = _CSV, note: RowNote = print_note) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from streamnb.config.config_literals import literal
 from streamnb.features.schema_inference import ENOUGH
+from streamnb.values.messages import Message
 from streamnb.values.similar_labels import ALIKE, folded, is_visible
 
 _MISSING = frozenset("na n/a #n/a <na> nan null (null) \\n".split())
@@ -17,7 +18,7 @@ _MOST_WHOLE, _MOST_FRACTIONS = 30, 10  # different numbers that may still be nam
 
 def label_warnings(
     labels: Mapping[str, float], *, is_all: bool, grows: bool = False
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, Message]]:
     """Yield a key, so that it is printed once, and a message for each unintended property of labels.
 
     Args:
@@ -28,19 +29,22 @@ def label_warnings(
     if missing := [one for one in labels if one.strip().lower() in _MISSING or not is_visible(one)]:
         named, cells = ", ".join(map(repr, missing)), shlex.quote(",".join(missing))
         text = f"{named}: classes, but named like labels that are missing; of CSV and Parquet, "
-        yield "missing", f"{text}--missing={cells} takes them so"
+        text += f"--missing={cells} takes them so"
+        yield "missing", Message("labels-like-missing", text, labels=missing)
     if groups := _groups(labels):
         n = sum(map(len, groups)) if grows else 0  # not again for each of many
-        yield f"alike {min(n, _MOST_ALIKE) + n.bit_length()}", _describe_similar(groups)
+        message = Message("labels-alike", _describe_similar(groups), labels=groups[0], groups=len(groups))
+        yield f"alike {min(n, _MOST_ALIKE) + n.bit_length()}", message
     numbers = [number for label in labels if (number := _number(label)) is not None]
     most = _MOST_WHOLE if all(number.is_integer() for number in numbers) else _MOST_FRACTIONS
     if len(numbers) == len(labels) > most:
         text = f"the labels are {len(labels):,} different numbers, and each is a class of its own: a "
         remedy = "classifier does not predict a quantity; label the events with ranges, such as low and high"
-        yield "numbers", f"{text}{remedy}, if it is one"
+        yield "numbers", Message("labels-are-numbers", f"{text}{remedy}, if it is one", labels=len(labels))
     if is_all and len(labels) == 1 and sum(labels.values()) >= ENOUGH:
         (only,) = labels
-        yield "one class", f"{only!r} is the only label: with one class there is nothing to distinguish"
+        text = f"{only!r} is the only label: with one class there is nothing to distinguish"
+        yield "one class", Message("one-class-only", text, label=only)
 
 
 def aliases_of(labels: Mapping[str, float]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -17,7 +16,9 @@ from streamnb.errors import ConfigError, JournalError, LogError
 from streamnb.evaluation.evaluation_page import EvaluationPage
 from streamnb.evaluation.holdout import Row
 from streamnb.formats.journal_record import Slice
+from streamnb.formats.terminal_text import note
 from streamnb.runtime import context, factories
+from streamnb.values.messages import Message
 from streamnb.verification.check_results import CheckResults, Outcome
 from streamnb.verification.log.journal_chain import earliest_kept, scan_log, steps
 
@@ -80,11 +81,11 @@ def history_of(config: Config, log: Log) -> Iterator[LogHistory]:
         yield LogHistory(kept, record.now, record.work)
     if gone or seen.first_n:
         before = f" and all before journal record {seen.first_n:,}" if seen.first_n else ""
-        print(
-            f"streamnb: {gone:,} records{before} are left out: the log no longer has them, by retention or "
-            "because their topic was recreated",
-            file=sys.stderr,
+        text = (
+            f"{gone:,} records{before} are left out: the log no longer has them, by retention or "
+            "because their topic was recreated"
         )
+        note(Message("records-gone", text, records=gone, before_journal=seen.first_n))
 
 
 def _refuse_unread(part: Slice, topics: Sequence[str], n: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,9 @@ from streamnb.evaluation.holdout import Row
 from streamnb.evaluation.rejections import RejectionCounts
 from streamnb.evaluation.simulated_label_delay import Feedback
 from streamnb.events import Drift, Event
+from streamnb.formats.terminal_text import note
 from streamnb.reports.text_columns import table
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
 _BYTES_AT_ONCE = 16 << 20  # limit for outputs
@@ -104,7 +105,7 @@ def report_why_nothing_was_learned(
         reason = f"each of its records is a dead letter{reasons}"
     else:
         reason = f"no event to learn has a label at {config.events.label}; --set events.label=PATH sets it"
-    print(f"streamnb: nothing was learned of {path}: {reason}", file=sys.stderr)
+    note(Message("nothing-learned", f"nothing was learned of {path}: {reason}", file=path, reason=reason))
 
 
 class Drifts:

@@ -10,6 +10,7 @@ import numpy as np
 from streamnb.errors import OddValuesWarning
 from streamnb.features.number_notation import QUOTED, Notation, notation_of, odd_cells, units_of
 from streamnb.features.schema_inference import ENOUGH, FieldSummary
+from streamnb.values.messages import Message
 from streamnb.values.similar_labels import ALIKE, folded
 from streamnb.values.user_warnings import warn_user
 
@@ -27,7 +28,8 @@ def warn_of_columns(frame: Any, declared: Container[Any], warned: set[Any]) -> N
         if found := _finding(name, seen):
             warned.add(name)
             kind = "'nominal' in the attributes of the model reads values"
-            warn_user(f"column {name!r}: {found}; {kind} without this warning", OddValuesWarning)
+            text = f"column {name!r}: {found}; {kind} without this warning"
+            warn_user(Message("numbers-as-values", text, paths=[str(name)]), OddValuesWarning)
 
 
 def warn_of_labels(labels: Iterable[Any], warned: set[Any]) -> None:
@@ -41,7 +43,8 @@ def warn_of_labels(labels: Iterable[Any], warned: set[Any]) -> None:
         named = ", ".join(map(repr, new[0]))
         more = f" and {len(new) - 1:,} more groups" if len(new) > 1 else ""
         remedy = "y.str.strip().str.casefold() makes them one class"
-        warn_user(f"{ALIKE}: {named}{more}; {remedy}", OddValuesWarning)
+        text = f"{ALIKE}: {named}{more}; {remedy}"
+        warn_user(Message("labels-alike", text, labels=new[0], groups=len(new)), OddValuesWarning)
 
 
 def _seen(series: Any) -> FieldSummary | None:

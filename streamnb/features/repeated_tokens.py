@@ -14,7 +14,7 @@ from streamnb.values.attribute_kinds import BERNOULLI
 
 @kernel
 def mark_repeats(batch: Any, kinds: Any, secret: Any, scratch: Any) -> int:
-    """Within each Bernoulli text, keep the first of equal rows; return the maximum rows of a text.
+    """Keep the first of equal rows within each Bernoulli text; return the maximum rows of a text.
 
     The hash has a `secret`, because a sender may choose the rows of an event. `scratch` has at least four
     entries for each row of any event.

@@ -28,6 +28,7 @@ from streamnb.errors import ConfigError, LogError, told_as
 from streamnb.features.attributes import some_of
 from streamnb.formats.json_paths import render_path
 from streamnb.formats.json_value_checks import CSV_FAULT
+from streamnb.values.messages import Message
 from streamnb.values.name_suggestions import did_you_mean
 from streamnb.values.parameter_checks import pluralize
 
@@ -75,11 +76,11 @@ Row = dict[Any, Any]
 Reader = Callable[[Any], Any]
 """Converts a cell to its type."""
 
-RowNote = Callable[[str], None]
-"""Takes a sentence about input that may be read otherwise than intended."""
+RowNote = Callable[[Message], None]
+"""Takes a message about input that may be read otherwise than intended."""
 
 
-def ignore_note(_: str) -> None:
+def ignore_note(_: Message) -> None:
     """Drop a note."""
 
 
@@ -325,7 +326,7 @@ class _RowNotes:
     def _add_quote(self, number: int, what: str, kind: str = "quote") -> None:
         if kind not in self._noted:
             self._noted.add(kind)
-            self._note(f"row {number} {what}")
+            self._note(Message("row-quoting-odd", f"row {number} {what}", row=number))
 
     def look_at_zeros(self, number: int, cells: Row, record: Row, numbers: Container[str]) -> None:
         """Record columns, except numbers, in which a cell has lost leading zeros."""
@@ -344,16 +345,18 @@ class _RowNotes:
         if new:
             paths = some_of([render_path(("features", column)) for column in new])
             cell = next(iter(new.values()))
-            self._note(
+            text = (
                 f"{paths}: {cell} is read as the number {int(cell)}; "
                 'kind = "nominal" in [[attributes]] keeps its digits'
             )
+            self._note(Message("leading-zeros-lost", text, columns=list(new), cell=cell))
 
     def add_undecoded(self, number: int) -> None:
         """Note a row that is not text in the configured encoding."""
         if "encoding" not in self._noted:
             self._noted.add("encoding")
-            self._note(f"row {number} is not {self._encoding}, {NOT_DECODED}")
+            text = f"row {number} is not {self._encoding}, {NOT_DECODED}"
+            self._note(Message("encoding-wrong", text, line=number, encoding=self._encoding))
 
 
 class _PointNotes:
@@ -393,7 +396,8 @@ class _PointNotes:
             whole = cell.replace(".", "")
             more = f" (and {len(found) - 1} more)" * (len(found) > 1)
             reading = f"{cell} is read as {float(cell)}; --decimal , --thousands . reads {whole}"
-            self._note(f"column {name}{more}: {reading}")
+            text = f"column {name}{more}: {reading}"
+            self._note(Message("decimal-point-ambiguous", text, columns=list(found), cell=cell))
         self._is_done = True
 
 

@@ -32,6 +32,7 @@ from streamnb.formats.event_csv import (
     ignore_note,
     rows_to_events,
 )
+from streamnb.values.messages import Message
 
 MAX_LINE = MAX_ROW
 """The longest line, in bytes (of CSV: in characters). A longer one ends the reading with an error."""
@@ -153,7 +154,7 @@ class CountedEvents:
         self.total = None if name == "-" else os.fstat(source.fileno()).st_size
         self.line = 0
         self._source, self._columns = source, columns
-        self._note: RowNote = lambda text: note(f"{name}: {text}")
+        self._note: RowNote = lambda message: note(message.reworded(f"{name}: {message}", file=name))
         self._counter = _Counter(source)
 
     @property
@@ -227,7 +228,8 @@ class CountedEvents:
                 if is_utf8 and not line.isascii() and not _is_utf8(line):
                     is_utf8 = False
                     written = self._columns.encoding or "UTF-8"
-                    self._note(f"line {self.line} is not {written}, {NOT_DECODED}")
+                    text = f"line {self.line} is not {written}, {NOT_DECODED}"
+                    self._note(Message("encoding-wrong", text, line=self.line, encoding=written))
                 yield line.rstrip(b"\r\n")
 
     def _lines(self, stream: io.BufferedReader[Any]) -> Iterator[bytes]:

@@ -24,6 +24,7 @@ from streamnb.values.json_conversion import (
     name_text,
     time_of_day,
 )
+from streamnb.values.messages import Message
 
 _AT_ONCE = 1000
 _DAY = 86_400
@@ -172,7 +173,8 @@ class _ParquetReader:
             if column not in self._in_hex and raw and text is not None and text.encode() != raw:
                 self._in_hex.add(column)
                 what = "holds bytes that are not text: they become hexadecimal digits"
-                self._note(f"column {column!r} {what}, such as {text!r}")
+                message = f"column {column!r} {what}, such as {text!r}"
+                self._note(Message("bytes-as-hexadecimal", message, column=column))
         return found
 
     def _struct(self, array: Any, column: str) -> list[Any]:

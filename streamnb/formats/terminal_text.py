@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from streamnb.values.message_names import level_of
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
 if TYPE_CHECKING:
@@ -25,9 +27,20 @@ def printable(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
-def warn(text: object) -> None:
-    """Print a warning on standard error, in one line."""
-    sys.stderr.write(f"streamnb: warning: {printable(text)}\n")
+def emit(message: Message, prefix: str = "") -> None:
+    """Print a message on standard error, in one line. All messages of the package come through here."""
+    level_of(message.event)
+    sys.stderr.write(f"{prefix}{printable(message)}\n")
+
+
+def note(message: Message) -> None:
+    """Print a message under the name of the program."""
+    emit(message, "streamnb: ")
+
+
+def warn(message: Message) -> None:
+    """Print a message under the name of the program, as a warning."""
+    emit(message, "streamnb: warning: ")
 
 
 def left_out(events: Mapping[str, int]) -> str:

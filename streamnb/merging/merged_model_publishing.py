@@ -19,6 +19,7 @@ from streamnb.formats.snapshot_container import SnapshotPart
 from streamnb.merging.shard_states import ShardState, merged, state_of_source
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime.worker import Worker
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
 _LOOK_SECONDS = 0.1
@@ -44,7 +45,7 @@ class MergedModelPublisher:
         self._config, self._log, self._worker = config, log, worker
         self._folder, self._identity, self._sensor = folder, identity, sensor
         self._digests: frozenset[str] = frozenset()  # states in the last published sum
-        self._reported = ""
+        self._reported: Sequence[Message] = ()
 
     def publish(self, state: ShardState) -> int:
         """Install a state, and return its journal record.
@@ -70,16 +71,16 @@ class MergedModelPublisher:
         self._digests = state.digests
         return n
 
-    def undone(self, state: ShardState) -> list[str]:
+    def undone(self, state: ShardState) -> list[Message]:
         """Return a warning if a sum has fewer events than the last one."""
         before, events = self._worker.learner.model.n_events, state.model.n_events
         told = (
             f"this sum is of {pluralize(events, 'event')}, and the last one was of {before:,}: a "
             "shard was rolled back, or retrained; compare `streamnb snapshot list` of each"
         )
-        return [told] if events < before else []
+        return [Message("merge-shrank", told, events=events, before=before)] if events < before else []
 
-    def missing(self, state: ShardState) -> list[str]:
+    def missing(self, state: ShardState) -> list[Message]:
         """Return a line for each topic with partitions that no shard has learned."""
         found = []
         known = self._positions(state)
@@ -87,10 +88,11 @@ class MergedModelPublisher:
             none = [one.number for one in self._log.partitions(topic) if one not in known]
             if none:
                 numbers = ", ".join(map(str, sorted(none)))
-                found.append(
+                text = (
                     f"topic {topic!r}, partition {numbers}: no shard has learned it; its events are in no "
                     "merge until one does (events.partitions), or is named here"
                 )
+                found.append(Message("partitions-not-learned", text, topic=topic, partitions=sorted(none)))
         return found
 
     def follow(
@@ -110,20 +112,21 @@ class MergedModelPublisher:
             except (ConfigError, Fenced, NotElected):
                 raise
             except StreamnbError as error:
-                self.report(f"the last merge stays: {error}")
+                self.report([Message("merge-fails", f"the last merge stays: {error}", error=str(error))])
             else:
-                self.report("; ".join([*self.undone(state), *self.missing(state)]))
+                self.report([*self.undone(state), *self.missing(state)])
                 if state.digests != self._digests:
                     self.publish(state)
             while time.monotonic() < due and not stopping():
                 self._turn()
                 time.sleep(_LOOK_SECONDS)
 
-    def report(self, text: str) -> None:
-        """Report a text once, until it changes."""
-        if text and text != self._reported:
-            self._sensor.noted(text)
-        self._reported = text
+    def report(self, messages: Sequence[Message]) -> None:
+        """Report messages once, until they change."""
+        if messages != self._reported:
+            for message in messages:
+                self._sensor.noted(message)
+        self._reported = messages
 
     @staticmethod
     def _positions(state: ShardState) -> dict[Partition, int]:

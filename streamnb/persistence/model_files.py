@@ -189,7 +189,7 @@ def _loaded(snapshot: Snapshot, path: Path) -> LoadedModel:
 
 
 def _warn(damaged: Damaged) -> None:
-    warnings.warn(f"passing over {damaged.path}: {damaged.reason}", stacklevel=4)
+    warnings.warn(str(damaged.message), stacklevel=4)
 
 
 # -- parameters as JSON -------------------------------------------------------------------------------------

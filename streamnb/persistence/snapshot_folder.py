@@ -35,6 +35,7 @@ from streamnb.formats.snapshot_container import (
     segment_names,
 )
 from streamnb.formats.stored_array import StoredArray
+from streamnb.values.messages import Message
 from streamnb.values.type_aliases import Array
 
 _NAME = re.compile(r"snapshot-([0-9]{20})\.snb")
@@ -60,6 +61,12 @@ class Damaged(NamedTuple):
 
     path: Path
     reason: str
+
+    @property
+    def message(self) -> Message:
+        """The message that the file is skipped."""
+        text = f"passing over {self.path}: {self.reason}"
+        return Message("snapshot-damaged", text, file=str(self.path), reason=self.reason)
 
 
 class FoundSnapshotFile(NamedTuple):

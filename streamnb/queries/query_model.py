@@ -6,7 +6,6 @@ import argparse
 import json
 import math
 import os
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -25,7 +24,7 @@ from streamnb.events import Event
 from streamnb.features.attributes import some_of
 from streamnb.formats.codec import decode_event
 from streamnb.formats.event_schema import ENTITY, EventSchema
-from streamnb.formats.terminal_text import duration, printable
+from streamnb.formats.terminal_text import duration, emit
 from streamnb.models.interface.attribution import LIMIT
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.river_stream_model import RiverStreamModel
@@ -35,6 +34,7 @@ from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.persistence.model_files import LoadedModel, found, newest
 from streamnb.runtime import context, factories
 from streamnb.scoring.decision_scores import ServedDecisions
+from streamnb.values.messages import Message
 from streamnb.values.name_suggestions import did_you_mean
 from streamnb.values.parameter_checks import pluralize
 
@@ -105,8 +105,8 @@ class QueryModel(NamedTuple):
         near = "".join(did_you_mean(str(name), list(map(str, learned))) for name in islice(event.x, 1))
         return f"{asked_of}; the model has learned {some_of(dict.fromkeys(learned))}{near}" if learned else ""
 
-    def warnings(self, events: Sequence[Event], posteriors: Posteriors) -> list[str]:
-        """Return a warning for each event; empty for an event that the model understands.
+    def warnings(self, events: Sequence[Event], posteriors: Posteriors) -> list[Message | None]:
+        """Return a warning for each event; None for an event that the model understands.
 
         A warning means that the model has learned no value of the event, or other types of its values.
         """
@@ -116,25 +116,29 @@ class QueryModel(NamedTuple):
         used = zip(events, posteriors.used.tolist(), self.model.other_spellings(xs), strict=True)
         return [self._unused(e, near) if is_used else self._nothing_used(e) for e, is_used, near in used]
 
-    def _warning(self, event: Event) -> str:
+    def _warning(self, event: Event) -> Message | None:
         model, event = self.own(event)
         if not isinstance(model.model, CountingModel):
-            return model.strange(event)
+            return _unknown(model.strange(event))
         (warning,) = model.warnings([event], model.model.predict_posteriors([event.x]))
         return warning
 
-    def _nothing_used(self, event: Event) -> str:
+    def _nothing_used(self, event: Event) -> Message | None:
         unused = self.model.unused_values({name: value for name, value in event.x.items() if name != ENTITY})
         if all(one.reason == "attribute" for one in unused):
-            return self.strange(event)
+            return _unknown(self.strange(event))
         rest = len(unused) - _MOST_TOLD
         more = f", and {pluralize(rest, 'other value')}" if rest > 0 else ""
         told = "; ".join(one.message for one in unused[:_MOST_TOLD])
-        return f"the model knows no value of this event, so it goes by how frequent labels are: {told}{more}"
+        return _unknown(
+            f"the model knows no value of this event, so it goes by how frequent labels are: {told}{more}"
+        )
 
-    def _unused(self, event: Event, near: Sequence[UnusedValue]) -> str:
+    def _unused(self, event: Event, near: Sequence[UnusedValue]) -> Message | None:
         found = [*self.model.other_types(event.x), *near]
-        return "; ".join(one.message for one in found[:_MOST_TOLD])
+        text = "; ".join(one.message for one in found[:_MOST_TOLD])
+        names = [str(one.attribute) for one in found]
+        return Message("values-not-used", text, attributes=names) if text else None
 
     def own(self, event: Event) -> tuple[QueryModel, Event]:
         """Return the model of the event's tenant, if there are tenants, and the event without its tenant."""
@@ -199,7 +203,12 @@ class QueryModel(NamedTuple):
             at += f", {pluralize(behind, 'record')} behind the last" if behind else ", the last"
         age = self.told["seconds"]
         old = "of unknown age" if age is None else f"{duration(age)} old"
-        print(f"by {printable(self.told['file'])}{at}, {old}", file=sys.stderr)
+        emit(Message("snapshot-answers", f"by {self.told['file']}{at}, {old}", **self.told))
+
+
+def _unknown(text: str) -> Message | None:
+    """Return the warning that no value of an event is known; None without a text."""
+    return Message("event-unknown-to-model", text) if text else None
 
 
 def _with_id(given: Mapping[str, Any], name: str, *more: str) -> Mapping[str, Any]:

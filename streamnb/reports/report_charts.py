@@ -95,7 +95,7 @@ def bands(weighed: Sequence[PosteriorReport]) -> list[Series]:
 
 
 def accuracy(points: Sequence[MetricsReport], report: MetricsReport, marks: Marks) -> Markup:
-    """Over the events: of the window, with its credible band, and of all."""
+    """Plot the accuracy over the events: of the window, with its credible band, and of all."""
     windows = [one.window for one in points]
     mass = "" if report.interval_mass is None else f" ({percent(report.interval_mass)} credible)"
     within = [one.accuracy_interval for one in windows]
@@ -111,7 +111,7 @@ def accuracy(points: Sequence[MetricsReport], report: MetricsReport, marks: Mark
 
 
 def log_loss(points: Sequence[MetricsReport], report: MetricsReport, marks: Marks) -> Markup:
-    """Over the events: of the window, and of all."""
+    """Plot the log loss over the events: of the window, and of all."""
     both = [
         Series(f"last {report.window_size:,}", [one.window.log_loss for one in points]),
         Series("all", [one.cumulative.log_loss for one in points]),
@@ -135,7 +135,7 @@ def quality(report: MetricsReport) -> Iterable[Markup]:
 
 
 def posterior(points: Sequence[MetricsReport]) -> Iterable[Markup]:
-    """Over hypotheses as it went, with regret and what bounds it."""
+    """Plot the posterior of the hypotheses over the events, with the regret and its bound."""
     found = [(one.events, one.posterior) for one in points if one.posterior is not None]
     if not found:
         yield missing(_NO_HYPOTHESES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
@@ -11,11 +10,12 @@ from streamnb.config import Config
 from streamnb.engine.journal.journal_history import entries, find, is_on, last, path_to
 from streamnb.engine.ports import Log, OutageListener
 from streamnb.errors import JournalError, LogError, SnapshotError
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import emit
 from streamnb.persistence.snapshot_folder import SnapshotFile, SnapshotFolder
 from streamnb.reports.state_diff import time_of
 from streamnb.reports.text_columns import table
 from streamnb.runtime import context
+from streamnb.values.messages import Message
 
 
 def listed(config: Config) -> dict[str, Any]:
@@ -77,7 +77,8 @@ def _described(folder: SnapshotFolder, entry: SnapshotFile, journal: _Journal | 
 def print_list(answer: Mapping[str, Any]) -> None:
     """Print the list as a table."""
     if answer["unread"]:
-        print(f"snapshot files only, without the journal: {printable(answer['unread'])}", file=sys.stderr)
+        text = f"snapshot files only, without the journal: {answer['unread']}"
+        emit(Message("journal-not-read", text, error=answer["unread"]))
     if not answer["snapshots"]:
         print(f"{answer['folder']} holds no snapshots")
         return

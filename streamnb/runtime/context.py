@@ -50,7 +50,7 @@ def load_config(options: argparse.Namespace, *more: str) -> Config:
 
 
 def layers(options: argparse.Namespace, *more: str) -> tuple[Path | None, Mapping[str, str], list[str]]:
-    """File, environment and flags of a command, as `streamnb.config.load` takes them."""
+    """Return the file, environment and flags of a command, as `streamnb.config.load` takes them."""
     path = None if options.config is None else Path(options.config)
     url = getattr(options, "log", None)
     log = [] if url is None else [f"log.url={url}"]

@@ -27,7 +27,7 @@ from streamnb.engine.topic_plan import TENANT_BYTES
 from streamnb.errors import ConfigError, JournalError, StreamnbError, UnknownTopic
 from streamnb.formats.dead_letter_record import USUAL_LIMIT, largest_body
 from streamnb.formats.journal_record import ConfigChange
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import emit
 from streamnb.kernels import kernel_cache
 from streamnb.models.interface.stream_model import StreamModel
 from streamnb.models.tenants.tenant_models import TenantModels
@@ -41,6 +41,7 @@ from streamnb.runtime.warmup import rehearse
 from streamnb.runtime.worker import CommitPolicy, Worker
 from streamnb.scoring.decision_rule import DecisionRule
 from streamnb.statistics.credible_intervals import beta_intervals
+from streamnb.values.messages import Message
 
 LEARN_ONLY = "predictions.by=scorers"
 """Setting that `run --learn-only` applies."""
@@ -151,7 +152,7 @@ def identity(config: Config) -> JobIdentity:
 
 
 def commit_policy(config: Config) -> CommitPolicy:
-    """When commits and snapshots are due."""
+    """Return when commits and snapshots are due."""
     return CommitPolicy(
         config.commit.events, config.commit.interval, config.snapshots.every_events, config.snapshots.every
     )
@@ -169,7 +170,7 @@ def snapshots(config: Config) -> SnapshotFolder:
 
 def report_damaged_snapshot(damaged: Damaged) -> None:
     """Print that a snapshot could not be read."""
-    print(printable(f"passing over {damaged.path}: {damaged.reason}"), file=sys.stderr)
+    emit(damaged.message)
 
 
 def owner() -> str:
@@ -216,11 +217,11 @@ def fitted(config: Config, log: Log) -> Config:
 
 
 def _report_limit(topic: str, most: int, cut: str) -> None:
-    print(
+    text = (
         f"topic {topic} takes records of up to {most:,} bytes: {cut} the beginning is kept; "
-        "`streamnb doctor` shows how to raise its max.message.bytes",
-        file=sys.stderr,
+        "`streamnb doctor` shows how to raise its max.message.bytes"
     )
+    emit(Message("record-limit-low", text, topic=topic, max_bytes=most))
 
 
 def begun_configuration(config: Config, log: Log, kept: Snapshots | None = None) -> Config:
@@ -274,7 +275,7 @@ def worker(
 
 
 def refuse_before_kernels(config: Config, log: Log) -> None:
-    """If kernels must be compiled, reject early what recovery would reject after compiling."""
+    """Reject, before kernels are compiled, a configuration that recovery would reject after compiling."""
     if not kernel_cache.is_ready(reach(config)):
         changes_of(config, log)
 

@@ -38,7 +38,7 @@ class Saving:
             self._kept.set_exception(error)
 
     def advance(self) -> bool:
-        """Go on a little; whether it is kept, or has failed."""
+        """Continue for a moment; return whether the snapshot is kept, or has failed."""
         if self._kept is None and self._copy.advance(_SLICE):
             at, copy, of = self._checkpoint, self._copy, self._identity
             self._kept = self._store.save_aside(lambda: snapshot_of(at, copy.parts(), of, copy.segments()))

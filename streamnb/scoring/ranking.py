@@ -86,7 +86,7 @@ def by_chance(bins: Iterable[ReliabilityBin]) -> ByChance | None:
 
 
 def share_misordered(scores: Floats, truths: Ints) -> float | None:
-    """1 - AUC, exact but for one division; None where a class has no event.
+    """Return 1 - AUC, exact except for one division; None if a class has no event.
 
     Args:
         scores: float64[n], higher for class 1. None is NaN.

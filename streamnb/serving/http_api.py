@@ -49,6 +49,7 @@ from streamnb.serving.live_views import SOURCE
 from streamnb.serving.problem_details import MEDIA_TYPE, encoded_problem
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.replica import Replica
+from streamnb.values.messages import Message
 from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
 
 _UNREADABLE, _NOT_FOUND, _CONFLICT, _UNSUPPORTED, _WRONG, _NOT_READY = 400, 404, 409, 415, 422, 503
@@ -329,14 +330,16 @@ def _accepted(replica: Replica, said: Sequence[LabelRecord]) -> dict[str, Any]:
         schema = following.learner.settings.schema
     for one, known, is_one_too_many in zip(said, each, is_refused, strict=True):
         if is_one_too_many:
-            known["warning"] = (
+            text = (
                 f"the learner will refuse this label, because its source {one.source!r} is one too many: an "
                 f"event takes labels of {MOST_SOURCES} sources, and a stream of {MOST_SOURCES_IN_ALL:,}"
             )
+            known["warning"] = Message("label-source-refused", text, source=one.source)
             continue
         label = one.label and schema.named(one.label)
         if label and not classes.get(label) and (near := alike.get(folded(label))) is not None:
-            known["warning"] = f"label {label!r}: did you mean {near!r}? {ALIKE}"
+            text = f"label {label!r}: did you mean {near!r}? {ALIKE}"
+            known["warning"] = Message("labels-alike", text, labels=[label, near])
     return {"written": len(said), "labels": each, "journal": journal}
 
 

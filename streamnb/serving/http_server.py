@@ -28,6 +28,7 @@ from streamnb.serving.live_page import Replaying
 from streamnb.serving.problem_details import MEDIA_TYPE, encoded_problem
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.replica import Replica
+from streamnb.values.messages import Message
 
 _MOST_CONNECTIONS = 256
 _MOST_BYTES = 4 << 20  # limit for one body
@@ -158,7 +159,7 @@ def serve(
     listening: Listening,
     write: Callable[[list[LabelRecord]], object] | None,
     replay: Replaying,
-    tell: Callable[[str], None],
+    tell: Callable[[Message], None],
     *,
     rests: bool,
 ) -> int:
@@ -195,7 +196,11 @@ def serve(
     scheme = "http" if listening.certificate is None else "https"
     told = "answering at {0}:{1}: /predict, /explain, /model ...; the page is {2}://{0}:{1}/"
     shown = f"[{host}]" if ":" in host else host
-    server = _HttpServer(settings, lambda port: tell(told.format(shown, port, scheme)))
+
+    def started(port: int) -> None:
+        tell(Message("http-served", told.format(shown, port, scheme), host=host, port=port, scheme=scheme))
+
+    server = _HttpServer(settings, started)
     sys.setswitchinterval(_TURN_SECONDS)
     replica.start()
     watch.start()

@@ -14,6 +14,7 @@ from streamnb.engine.ports import Log
 from streamnb.errors import StreamnbError
 from streamnb.runtime import context
 from streamnb.serving.fair_lock import FairLock
+from streamnb.values.messages import Message
 
 AGAIN_SECONDS = 1.0
 
@@ -36,7 +37,7 @@ class FollowerThread(ABC):
     _join_seconds: ClassVar[float | None] = None
     """Timeout of `close`; None waits for the end of the thread."""
 
-    def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
+    def __init__(self, config: Config, tell: Callable[[Message], None]) -> None:
         self.config, self._tell = config, tell
         self.lock = FairLock()
         self.problem = ""
@@ -77,6 +78,6 @@ class FollowerThread(ABC):
                 if self._is_over():
                     continue
                 if str(error) != self.problem:
-                    self._tell(f"{self._again}: {error}")
+                    self._tell(Message("following-restarts", f"{self._again}: {error}", error=str(error)))
                 self.problem = str(error)
                 time.sleep(AGAIN_SECONDS)

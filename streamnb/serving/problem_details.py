@@ -27,8 +27,7 @@ CODES = {
     500: "internal-error",
     503: "unavailable",
 }
-"""Status -> the code of an error that has no code of its own."""
-OTHER_CODES = ("unsupported-encoding", "cut-short", "not-utf-8", "invalid-http", "unknown-event")
+"""Status -> the code of an error that has no code of its own. `PROBLEMS` lists all codes."""
 
 _MAX_DETAIL = 500  # characters
 
@@ -40,11 +39,11 @@ def problem(status: int, detail: str, code: str = "") -> dict[str, str | int]:
         status: the HTTP status, 400 or above.
         detail: what is wrong and what to do; cut after 500 characters. Lone surrogates, which UTF-8 cannot
             hold, become escapes.
-        code: one of `CODES` or `OTHER_CODES`; by default the code of the status.
+        code: one of `streamnb.values.message_names.PROBLEMS`; by default the code of the status.
     """
     told = detail.encode(errors="backslashreplace").decode()[:_MAX_DETAIL]
     title = HTTPStatus(status).phrase
-    code = code or CODES.get(status, "error")
+    code = code or CODES.get(status, "internal-error")
     return {"type": "about:blank", "title": title, "status": status, "detail": told, "code": code}
 
 

@@ -20,6 +20,7 @@ from streamnb.formats.codec import decode_metrics, decode_prediction
 from streamnb.formats.journal_record import JournalRecord, decode_journal
 from streamnb.queries.resolved_labels import ResolvedLabels
 from streamnb.serving.log_follower import FollowerThread
+from streamnb.values.messages import Message
 
 _PREDICTIONS, _PREDICTION_BYTES = 100_000, 64 << 20
 _REPORTS, _OTHERS = 2000, 1000
@@ -77,7 +78,7 @@ class RecentRecords(FollowerThread):
     _again = "the page reads again"
     _join_seconds = 2 * _POLL_SECONDS  # a log that does not answer is not waited for
 
-    def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
+    def __init__(self, config: Config, tell: Callable[[Message], None]) -> None:
         super().__init__(config, tell)
         self.problem = "nothing has been read yet"
         self._clear()

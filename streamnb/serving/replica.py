@@ -21,6 +21,7 @@ from streamnb.queries.answers import rehearse_answers
 from streamnb.queries.query_model import QueryModel, query_model_of
 from streamnb.runtime import factories
 from streamnb.serving.log_follower import AGAIN_SECONDS, FollowerThread
+from streamnb.values.messages import Message
 
 REST_SECONDS = 60.0
 """After the last question, until a model that is held for questions alone is let go."""
@@ -47,7 +48,12 @@ class Replica(FollowerThread):
     _join_seconds = 5.0  # a cluster that does not answer is not waited for
 
     def __init__(
-        self, config: Config, tell: Callable[[str], None], *, rests: bool = False, look_seconds: float = 0.02
+        self,
+        config: Config,
+        tell: Callable[[Message], None],
+        *,
+        rests: bool = False,
+        look_seconds: float = 0.02,
     ) -> None:
         super().__init__(config, tell)
         self._look_seconds, self._is_behind = look_seconds, threading.Event()
@@ -177,7 +183,8 @@ class Replica(FollowerThread):
             if one.key != "predictions.by"  # the scorer itself reports that it waits for this key
         )
         if told and told != self._differs:
-            self._tell(f"{told}: give the configuration of the learner, --config FILE")
+            text = f"{told}: give the configuration of the learner, --config FILE"
+            self._tell(Message("configuration-differs", text, differences=told))
         self._differs = told
 
     def _check(self) -> None:

@@ -22,6 +22,7 @@ from streamnb.event_logs.kafka.partition_sharing import GroupShare
 from streamnb.formats.codec import decode_prediction
 from streamnb.runtime import factories
 from streamnb.serving.replica import Replica
+from streamnb.values.messages import Message
 
 _TURN_SECONDS = 0.2
 _REST_SECONDS = 0.05
@@ -94,7 +95,9 @@ class Scorer:
             self._left = ()
             self._check_topics()
             share.resume(self._begins, self._published, accepts_loss=self._accepts_loss)
-            self._sensor.noted(f"predicts {', '.join(map(str, sorted(share.positions))) or 'no partition'}")
+            places = list(map(str, sorted(share.positions)))
+            text = f"predicts {', '.join(places) or 'no partition'}"
+            self._sensor.noted(Message("scorer-assigned", text, partitions=places))
         self._left = self._left or self._gather(share)
         if self._left:
             self._step(share)
@@ -143,7 +146,8 @@ class Scorer:
         seconds = share.commit(outputs, records)
         if seconds is None:
             self._left = ()
-            self._sensor.noted("a commit was not made: the scorer with its partitions reads the events again")
+            text = "a commit was not made: the scorer with its partitions reads the events again"
+            self._sensor.noted(Message("scorer-commit-lost", text))
             return
         at = time.time()
         latencies = [at - record.timestamp for record in records]
@@ -189,7 +193,7 @@ class Scorer:
     def _wait(self, obstacle: str) -> None:
         """Log what it waits for, or that it no longer waits, if more than a number changed."""
         if obstacle and (what := _NUMBERS.sub("", obstacle)) != self._waits_for:
-            self._sensor.noted(f"waiting: {obstacle}")
+            self._sensor.noted(Message("scorer-waits", f"waiting: {obstacle}", reason=obstacle))
             self._sensor.entered(WorkerState.RECOVERING)
             self._waits_for = what
         elif self._waits_for and not obstacle:

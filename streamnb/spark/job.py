@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -15,11 +14,12 @@ from typing import Any
 from streamnb.config import Config
 from streamnb.engine.ports import Partition
 from streamnb.errors import JournalError, StreamnbError, told_as
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import emit, note
 from streamnb.models.naive_bayes.partials import Partial
 from streamnb.runtime import context, factories
 from streamnb.spark.deltas import Deltas, DeltaState, Places, refuse_unfit
 from streamnb.spark.partition_worker import MAKES, READS, PartitionTask
+from streamnb.values.messages import Message
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         refuse_unfit(config)
         learn(config, options)
     except StreamnbError as error:
-        print(printable(f"streamnb: {error}"), file=sys.stderr)
+        note(Message("command-failed", str(error)))
         return 1
     return 0
 
@@ -121,7 +121,17 @@ class Driver:
         events, right = tested.events - before.events, tested.right - before.right
         records = sum(past - first for first, past in places.values())
         told = f"batch {number}: {records:,} records, {refused:,} refused, {events:,} learned"
-        print(f"{told}, {right / max(1, events):.2%} of these predicted right", file=sys.stderr, flush=True)
+        emit(
+            Message(
+                "spark-batch",
+                f"{told}, {right / max(1, events):.2%} of these predicted right",
+                batch=number,
+                records=records,
+                refused=refused,
+                events=events,
+                right=right,
+            )
+        )
         self._since += events
         pace = factories.commit_policy(self.config)
         if self._since >= pace.snapshot_events or time.monotonic() - self._saved_at >= pace.snapshot_seconds:

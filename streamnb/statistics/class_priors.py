@@ -28,12 +28,12 @@ def check_prior(prior: Prior) -> None:
 
 
 def prior_mode(prior: Prior) -> int:
-    """LEARNED, UNIFORM or GIVEN."""
+    """Return LEARNED, UNIFORM or GIVEN."""
     return _MODES[prior] if type(prior) is str else GIVEN
 
 
 def prior_weights(prior: Prior, classes: Collection[Any]) -> npt.NDArray[np.float64]:
-    """Relative weight of each class where the prior is given, else zero. Shape (K,)."""
+    """Return the relative weight of each class if the prior is given, else zero. Shape (K,)."""
     if not isinstance(prior, Mapping):
         return np.zeros(len(classes))
     return np.array([prior.get(label, 0.0) for label in classes], dtype=np.float64)

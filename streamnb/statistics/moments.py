@@ -114,7 +114,7 @@ class Moments(Growable):
         self.M2 = np.zeros((0, 2), dtype=np.float64)
 
     def __iter__(self) -> Iterator[Array]:
-        """n, mean and M2."""
+        """Yield n, mean and M2."""
         return iter((self.n, self.mean, self.M2))
 
     def reserve(self, attributes: int, classes: int) -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.errors import Unavailable
 from streamnb.event_logs.blocking_call import call_blocking
+from streamnb.values.messages import Message
 
 _TICK_SECONDS = 1.0
 _TELL_SECONDS = 5.0
@@ -85,9 +86,10 @@ class Watchdog(Sensor):
 
     def _warn(self) -> None:
         """Write the cause and all stacks, past `sys.stderr`, whose lock may be held for ever."""
-        line = (
-            f"streamnb: a call has not returned for {self._seconds:g} s while {self._state}; "
-            "ending the process; the next start continues from the journal. Stacks of its threads:\n"
+        text = (
+            f"a call has not returned for {self._seconds:g} s while {self._state}; "
+            "ending the process; the next start continues from the journal. Stacks of its threads:"
         )
-        os.write(_STDERR, line.encode())
+        message = Message("call-hangs", text, seconds=self._seconds, state=self._state)
+        os.write(_STDERR, f"streamnb: {message}\n".encode())
         faulthandler.dump_traceback(_STDERR, all_threads=True)

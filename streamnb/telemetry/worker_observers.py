@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +13,9 @@ from streamnb.engine.ports import OutageListener
 from streamnb.engine.sensor import Committed, Sensor, Sensors, WorkerState
 from streamnb.errors import AddressTaken, Unavailable
 from streamnb.events import MetricsReport
-from streamnb.formats.terminal_text import counted, printable
+from streamnb.formats.terminal_text import counted, emit, note
 from streamnb.telemetry.watchdog import Watchdog
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
 _TICK_SECONDS = 1.0
@@ -48,11 +48,13 @@ def _served(config: Config, stack: ExitStack, *, is_brief: bool) -> Sequence[Sen
     except AddressTaken as error:
         if not is_brief:
             raise
-        print(f"streamnb: {error}; continuing without metrics and health", file=sys.stderr)
+        text = f"{error}; continuing without metrics and health"
+        note(Message("metrics-not-served", text, error=str(error)))
         return ()
     endpoints.start()
     stack.callback(endpoints.close)
-    print(f"metrics and health at http://{endpoints.shown}/metrics, /live and /ready", file=sys.stderr)
+    text = f"metrics and health at http://{endpoints.shown}/metrics, /live and /ready"
+    emit(Message("metrics-served", text, address=endpoints.shown))
     return health, metrics
 
 
@@ -77,7 +79,8 @@ class Ticker(Sensor):
         """Print the number of recovered records."""
         self._total, self._printed_at = events, time.monotonic()
         if events:
-            print(f"recovered {pluralize(events, 'record')} in {seconds:.1f} s", file=sys.stderr)
+            text = f"recovered {pluralize(events, 'record')} in {seconds:.1f} s"
+            emit(Message("learner-recovered", text, records=events, seconds=seconds))
 
     def reported(self, report: MetricsReport) -> None:
         """Keep the scores for the line of this commit, and of those after it."""
@@ -89,11 +92,11 @@ class Ticker(Sensor):
 
     def unsaved(self, reason: str) -> None:
         """Print that no snapshot was kept."""
-        print(f"no snapshot was kept: {printable(reason)}", file=sys.stderr)
+        emit(Message("snapshot-not-kept", f"no snapshot was kept: {reason}", reason=reason))
 
-    def noted(self, text: str) -> None:
-        """Print the text."""
-        print(printable(text), file=sys.stderr)
+    def noted(self, message: str) -> None:
+        """Print the message."""
+        emit(message if isinstance(message, Message) else Message("worker-note", message))
 
     def committed(self, commit: Committed) -> None:
         """Print the progress line if it is due."""
@@ -108,13 +111,14 @@ class Ticker(Sensor):
         if now - self._printed_at < _TICK_SECONDS or (self._report is None and self._behind is None):
             return
         seconds, self._printed_at = now - self._printed_at, now
-        print(self._line(commit.n, seconds), file=sys.stderr)
+        emit(self._line(commit.n, seconds))
         self._consumed = self._predicted = 0
 
-    def _line(self, n: int, seconds: float) -> str:
+    def _line(self, n: int, seconds: float) -> Message:
         if self._report is None:
-            rate = f"{self._predicted / seconds:,.0f} predictions/s"
-            return f"{rate} by journal record {n}, {self._behind:,} behind the learner"
+            rate = self._predicted / seconds
+            text = f"{rate:,.0f} predictions/s by journal record {n}, {self._behind:,} behind the learner"
+            return Message("scorer-progress", text, rate=rate, journal=n, behind=self._behind)
         window = self._report.window
         accuracy = f"accuracy {window.accuracy:.4f}"
         scores = f"{accuracy}  log loss {window.log_loss:.4f} of the last {window.events:,}"
@@ -122,15 +126,24 @@ class Ticker(Sensor):
             apart = self._report.verdicts
             waiting = apart and f"{pluralize(apart.pending, 'event')} without a label so far"
             scores = waiting or "no label scored yet"
-        return (
-            f"{counted(self._report, self._total)} ({self._consumed / seconds:,.0f}/s)  {scores}  "
-            f"dead letters {self._report.dead_letters}  journal {n}"
+        letters, rate = self._report.dead_letters, self._consumed / seconds
+        return Message(
+            "learner-progress",
+            f"{counted(self._report, self._total)} ({rate:,.0f}/s)  {scores}  "
+            f"dead letters {letters}  journal {n}",
+            records=self._total,
+            rate=rate,
+            accuracy=window.accuracy if window.events else None,
+            log_loss=window.log_loss if window.events else None,
+            dead_letters=letters,
+            journal=n,
         )
 
     def _print_alerts(self) -> None:
         for (monitor, kind, state), count in self._alerts.items():
             times = f", {pluralize(count, 'time')}" if count > 1 else ""
-            print(f"monitor {printable(monitor)} ({kind}): {state}{times}", file=sys.stderr)
+            text = f"monitor {monitor} ({kind}): {state}{times}"
+            emit(Message("monitor-alert", text, monitor=monitor, kind=kind, state=state, count=count))
         self._alerts.clear()
 
 
@@ -163,16 +176,17 @@ class OutageReporter(OutageListener, Sensor):
             raise Unavailable(f"{error}{waited}")
         if not self._waits:
             self._waits = True
-            print(f"waiting: {printable(error)}", file=sys.stderr)
+            emit(Message("log-unreachable", f"waiting: {error}", error=str(error)))
             self.sensor.entered(WorkerState.WAITING)
 
     def waiting(self) -> None:
-        """Pass it on."""
+        """Forward the heartbeat."""
         self.sensor.heartbeat()
 
     def reachable(self, seconds: float) -> None:
         """Print that the log answers again."""
         if self._waits:
             self._waits = False
-            print(f"the log answers again, after {seconds:.0f} s", file=sys.stderr)
+            text = f"the log answers again, after {seconds:.0f} s"
+            emit(Message("log-reachable", text, seconds=seconds))
             self.sensor.entered(self._state)

@@ -1,5 +1,7 @@
 """Values and conversions that every room shares: kinds, weights, names, checks of a state.
 
+    messages.py              a sentence for people, with its event name and fields
+    message_names.py         all names of messages, dead letters and problems over HTTP, with their levels
     example_weights.py       weights and counts in units of 1/1024 example
     nominal_values.py        the text by which nominal values are compared
     number_ranges.py         whether a number is missing, finite, or in a range

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamnb.errors import SmallWeightWarning
+from streamnb.values.messages import Message
 from streamnb.values.number_ranges import lies_between
 from streamnb.values.user_warnings import warn_user
 
@@ -43,8 +44,8 @@ def is_below_unit(weight: float) -> bool:
 
 def warn_of_small_weight() -> None:
     """Warn the caller of the package that a weight below a unit counts as a whole unit."""
-    warn_user(
+    text = (
         "a weight or count above 0 and below 1/1024 counts 1/1024, the least there is: multiply all weights, "
-        "and alpha or m, by one number that makes the least weight 1/1024 or more",
-        SmallWeightWarning,
+        "and alpha or m, by one number that makes the least weight 1/1024 or more"
     )
+    warn_user(Message("weight-below-unit", text), SmallWeightWarning)

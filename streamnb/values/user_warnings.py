@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import warnings
 
+from streamnb.values.messages import Message
+
 _PACKAGES = f"{__name__.partition('.')[0]}.", "river."
 
 
-def warn_user(message: str, category: type[Warning]) -> None:
+def warn_user(message: Message, category: type[Warning]) -> None:
     """Warn at the first frame outside this package and River: Python shows it once for each such line."""
-    warnings.warn(message, category, stacklevel=_level_of_user())
+    warnings.warn(str(message), category, stacklevel=_level_of_user())
 
 
 def _level_of_user() -> int:

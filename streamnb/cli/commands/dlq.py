@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,10 +20,11 @@ from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.errors import ConfigError, LogError, MalformedEvent, OutOfRange, UnknownTopic
 from streamnb.formats.codec import decode_event, decode_label
 from streamnb.formats.event_schema import EventSchema
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import emit, printable
 from streamnb.reports.text_columns import table
 from streamnb.runtime import context
 from streamnb.runtime.resent_dead_letters import DONE, NEVER, OF_BYTES, ResendResult, ResentDeadLetters
+from streamnb.values.messages import Message
 
 _AT_ONCE = 500
 _MOST_BYTES = 4 << 20  # batch size, plus one record
@@ -215,7 +215,7 @@ class _DeadLetterReplay:
 def _replay(options: argparse.Namespace, config: Config, log: Log) -> int:
 
     def report(place: str, fate: str) -> None:
-        print(printable(f"{place}: {fate}"), file=sys.stderr)
+        emit(Message("dead-letter-replay", f"{place}: {fate}", place=place, result=fate))
 
     selected = Selection(frozenset(options.places), frozenset(options.reason))
     found = send_again(config, log, selected, report, dry_run=options.dry_run)

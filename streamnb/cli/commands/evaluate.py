@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Iterable
 from contextlib import closing, nullcontext
@@ -33,11 +32,13 @@ from streamnb.evaluation.simulated_label_delay import LABELS, Feedback, feedback
 from streamnb.evaluation.user_model import given_model
 from streamnb.formats.codec import decode_metrics
 from streamnb.formats.snapshot_container import part_digest
+from streamnb.formats.terminal_text import note
 from streamnb.reports.class_table import by_class, print_by_class, print_chance, print_improbable
 from streamnb.reports.text_columns import table
 from streamnb.reports.text_tables import print_informative, print_report, print_summary
 from streamnb.runtime import context, factories
 from streamnb.scoring.ranking import OpenValidation, by_chance
+from streamnb.values.messages import Message
 
 
 def run(options: argparse.Namespace) -> int:
@@ -200,8 +201,5 @@ def _report_files_without_keys(config: Config) -> None:
     if config.model.reads_entity and not config.events.entity:
         is_tenants = config.model.kind == "tenants"
         alone = "all events are of one tenant" if is_tenants else "every event is a sequence by itself"
-        print(
-            f"streamnb: a file has no keys, so that {alone}; "
-            "--set events.entity=PATH names the entity in an event",
-            file=sys.stderr,
-        )
+        text = f"a file has no keys, so that {alone}; --set events.entity=PATH names the entity in an event"
+        note(Message("file-without-keys", text))

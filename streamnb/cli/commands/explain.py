@@ -15,13 +15,14 @@ from streamnb.errors import ConfigError, SnapshotError
 from streamnb.events import Event
 from streamnb.formats.codec import IN_EVENT
 from streamnb.formats.json_value_checks import LONGEST_NAME
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import emit, printable
 from streamnb.queries import published_prediction
 from streamnb.queries.answers import decision_of, explained, value_name
 from streamnb.queries.query_model import open_query_model
 from streamnb.reports.state_diff import time_of
 from streamnb.reports.text_columns import table
 from streamnb.runtime import context
+from streamnb.values.messages import Message
 
 _MOST_BYTES = 1 << 20
 _PRIOR = "(the labels alone)", ""
@@ -34,10 +35,8 @@ def run(options: argparse.Namespace) -> int:
     event, description = _event_of_log(options) if options.event is None else (None, {})
     answer = description if options.as_served else description | _explained(options, event)
     if event is None and not answer["evidence"] and _may_be_id(options.event):
-        print(
-            f"this explains a text; for an event with this id: --id {printable(options.event)}",
-            file=sys.stderr,
-        )
+        text = f"this explains a text; for an event with this id: --id {options.event}"
+        emit(Message("id-as-text", text, text=options.event))
     print(json.dumps(answer)) if options.json else _print(answer)
     return int(options.as_served and answer["derived"]["same"] is not True)
 
@@ -68,7 +67,8 @@ def _event_of_log(options: argparse.Namespace) -> tuple[Event, dict[str, Any]]:
         found = published_prediction.found(log, config, read, options.id, options.place, options.look_back)
         label = published_prediction.label_of(config, found)
         if options.as_served:
-            print(f"deriving again what journal record {found.commit.n} published", file=sys.stderr)
+            text = f"deriving again what journal record {found.commit.n} published"
+            emit(Message("prediction-derived", text, journal=found.commit.n))
             description = published_prediction.derived(log, config, end, found, options.against, options.top)
             return found.event, description | {"label_now": label}
         return found.event, published_prediction.described(found) | {"label_now": label}

@@ -15,8 +15,9 @@ from streamnb.engine.retraining.label_resolution import Chosen
 from streamnb.errors import ConfigError
 from streamnb.events import Event
 from streamnb.features.attributes import some_of
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import emit
 from streamnb.runtime import context, factories
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
 _FEW = 5
@@ -75,14 +76,14 @@ def run(options: argparse.Namespace) -> int:
     with closing(context.existing_log(config)) as log:
         rebuilding, n = retrain(factories.begun_configuration(config, log), log, chosen)
     if isinstance(chosen, WithIds) and chosen.unmet:
-        print(printable(chosen.description), file=sys.stderr)
+        emit(Message("ids-not-found", chosen.description, ids=sorted(chosen.unmet)))
     if not rebuilding.forgotten:
         message = (
             f"none of {pluralize(rebuilding.events, 'event')} up to journal record {rebuilding.to} is one of "
             "these, or they were forgotten before: nothing was changed"
         )
         message += chosen.description if isinstance(chosen, WithValue) else ""
-        print(printable(message), file=sys.stderr)
+        emit(Message("nothing-forgotten", message, events=rebuilding.events, journal=rebuilding.to))
         return int(not isinstance(chosen, WithIds) or len(chosen.unmet) == len(chosen.ids))
     print_progress(options, rebuilding, n, f"{pluralize(rebuilding.forgotten, 'event')} forgotten; ")
     return 0

@@ -18,7 +18,7 @@ from streamnb.config import Config
 from streamnb.config.config_literals import literal
 from streamnb.config.validators import JSON_PATH
 from streamnb.errors import ConfigError, MalformedEvent
-from streamnb.evaluation.event_input import cells_of, columns_of, events_of, given_columns, print_note
+from streamnb.evaluation.event_input import cells_of, columns_of, events_of, given_columns
 from streamnb.evaluation.label_quality import aliases_of, label_warnings
 from streamnb.evaluation.proposal_trial import ProposalTrial, mended, try_proposal
 from streamnb.evaluation.rejections import RejectionCounts
@@ -40,8 +40,9 @@ from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.event_validity import refuse_odd_time
 from streamnb.formats.json_paths import parse_path, render_path
 from streamnb.formats.json_value_checks import moment
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import note, printable
 from streamnb.runtime import context
+from streamnb.values.messages import Message
 from streamnb.values.name_suggestions import did_you_mean
 from streamnb.values.parameter_checks import pluralize
 
@@ -141,8 +142,8 @@ def _why_no_label(places: Mapping[str, Keys], seen: Mapping[Keys, FieldSummary],
 
 def _aliases(trial: ProposalTrial, *, is_all: bool) -> str:
     """Print warnings about labels, and return a comment with aliases for similar ones."""
-    for _, note in label_warnings(trial.labels, is_all=is_all):
-        print_note(note)
+    for _, message in label_warnings(trial.labels, is_all=is_all):
+        note(message)
     aliases = aliases_of(trial.labels)
     return f"\n# [classes]\n# aliases = {aliases}\n" if aliases else ""
 
@@ -150,10 +151,11 @@ def _aliases(trial: ProposalTrial, *, is_all: bool) -> str:
 def _print_what_is_read(as_is: list[str]) -> None:
     """Print the undeclared fields that are read because none is declared."""
     if as_is:
-        print_note(
+        text = (
             "no field is an attribute for sure, so none is declared, and `features` and `text` are read as "
             f"they are: {some_of(as_is)}; declare informative ones as [[attributes]], to drop the rest"
         )
+        note(Message("no-attribute-declared", text, paths=as_is))
 
 
 def _named_behind(what: str, text: str) -> list[str]:
@@ -171,15 +173,15 @@ def _mended(
     """Return the proposal after trial and repair, and its last trial."""
     trial = try_proposal(text := propose(), read)
     while fault := mended(trial, seen, places, forced):
-        print_note(fault)
+        note(Message("proposal-mended", fault))
         trial = try_proposal(text := propose(), read)
     if "ts" not in places and (path := _unread_time(seen)) is not None:
-        print_note(_why_unread(path, seen[path]))
+        note(Message("times-odd", _why_unread(path, seen[path]), path=render_path(path)))
     return text, trial
 
 
 def _sample(
-    options: argparse.Namespace, given: Config, strings: frozenset[str], note: RowNote = print_note
+    options: argparse.Namespace, given: Config, strings: frozenset[str], note: RowNote = note
 ) -> tuple[list[bytes], dict[Keys, FieldSummary], int]:
     """Return the first events, a summary of each path, and the number of JSON objects."""
     columns = CsvColumns(**cells_of(options), strings=strings)
@@ -207,8 +209,8 @@ def _as_written(
     def again() -> tuple[list[bytes], dict[Keys, FieldSummary], int]:
         return _sample(options, given, strings, ignore_note)
 
-    if note := _written_otherwise(options, found[1], lambda: again()[1]):
-        print_note(f"{options.file}: {note}")
+    if text := _written_otherwise(options, found[1], lambda: again()[1]):
+        note(Message("numbers-converted", f"{options.file}: {text}", file=options.file))
         return again()
     return found
 
@@ -241,7 +243,8 @@ def _written_otherwise(
                 paths, fixed, most = some_of([*notations, *fixed]), [], COMMA_AND_POINTS
             options.decimal = given
         if fixed:
-            print_note(f"{paths}: numbers {most.what}: {no_options(fixed, options.decimal)}")
+            text = f"{paths}: numbers {most.what}: {no_options(fixed, options.decimal)}"
+            note(Message("numbers-as-values", text, paths=list(notations)))
         else:
             options.decimal, options.thousands = most.decimal, most.thousands or None
             notes.append(f"{paths}: read as numbers {most.what} ({most.options})")
@@ -254,7 +257,7 @@ def _written_otherwise(
 
 
 def _raws(
-    options: argparse.Namespace, config: Config, columns: CsvColumns, note: RowNote = print_note
+    options: argparse.Namespace, config: Config, columns: CsvColumns, note: RowNote = note
 ) -> Generator[bytes, None, None]:
     """Yield the events of the file or topic."""
     if options.file is not None:

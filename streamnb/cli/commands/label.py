@@ -22,6 +22,7 @@ from streamnb.formats.event_files import open_counted
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.terminal_text import warn
 from streamnb.runtime import context
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
 
@@ -59,7 +60,9 @@ def labels_topic(config: Config) -> str:
 
 
 def writing(
-    config: Config, verdicts: Iterable[LabelRecord | Retraction], report_unread: Callable[[str], None] = warn
+    config: Config,
+    verdicts: Iterable[LabelRecord | Retraction],
+    report_unread: Callable[[Message], None] = warn,
 ) -> Iterator[int]:
     """Append label records, keyed by event id to keep their order, and yield the number written so far.
 
@@ -81,18 +84,20 @@ def writing(
             yield count
 
 
-def _unread(config: Config, log: Log) -> str:
+def _unread(config: Config, log: Log) -> Message | None:
     """Return a message if the newest journal record shows that the topic of labels is not read."""
     topic, newest = config.topics.labels, None
     with suppress(UnknownTopic):
         newest = last(log, log.partitions(config.topics.journal)[0])
     if newest is None or topic in newest.record.positions:
-        return ""
+        return None
     topics = ", ".join(sorted(newest.record.positions))
-    return (
-        f"no learner reads the topic {topic}: by journal record {newest.record.n} it reads {topics}; "
+    n = newest.record.n
+    text = (
+        f"no learner reads the topic {topic}: by journal record {n} it reads {topics}; "
         f"start it with topics.labels = {literal(topic)}"
     )
+    return Message("labels-topic-not-read", text, topic=topic, journal=n)
 
 
 def _key(one: LabelRecord | Retraction) -> bytes | None:
@@ -145,7 +150,7 @@ def _looked_at(verdicts: Iterable[LabelRecord | Retraction]) -> Iterator[LabelRe
                 text = f"label {label!r} has blanks at its ends: it is another class than {label.strip()!r}"
             if text and (kind := "alike" if other != label else "blanks") not in warned:
                 warned.add(kind)
-                warn(text)
+                warn(Message("labels-alike" if kind == "alike" else "label-has-blanks", text, label=label))
         yield one
 
 

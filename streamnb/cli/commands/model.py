@@ -7,7 +7,7 @@ import errno
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from streamnb.errors import (
     told_as,
 )
 from streamnb.formats.snapshot_container import SnapshotPart
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import emit
 from streamnb.merging.merged_model_publishing import MergedModelPublisher
 from streamnb.merging.shard_states import ShardState, merged, of_learner, state_of_source
 from streamnb.persistence.snapshot_folder import save_file
@@ -35,6 +35,7 @@ from streamnb.reports.state_diff import StateAt, differences, print_differences
 from streamnb.runtime import context, factories
 from streamnb.runtime.shutdown import Stop
 from streamnb.telemetry.worker_observers import OutageReporter, watched
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
 _AGAIN_SECONDS = 1.0
@@ -117,7 +118,8 @@ def _merge(options: argparse.Namespace) -> None:
                 except Fenced as error:
                     if options.every is None:
                         raise
-                    waiting.sensor.noted(f"begins again: {error}")
+                    text = f"begins again: {error}"
+                    waiting.sensor.noted(Message("merge-restarts", text, error=str(error)))
             waiting.sensor.entered(WorkerState.STOPPED)
 
 
@@ -142,7 +144,7 @@ def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: O
             publisher.follow(options.shards, options.every, stop, waiting)
         elif worker.is_restored:
             for line in (*publisher.undone(state), *(missing := publisher.missing(state))):
-                print(printable(line), file=sys.stderr)
+                emit(line)
             _print_progress(options, publisher.publish(state), state, missing)
     finally:
         worker.close()
@@ -163,7 +165,7 @@ def _first(
             if options.every is None:
                 raise
             if str(error) != noted:
-                sensor.noted(f"waiting: {error}")
+                sensor.noted(Message("merge-waits", f"waiting: {error}", error=str(error)))
             noted = str(error)
         sensor.heartbeat()
         time.sleep(_AGAIN_SECONDS)
@@ -176,10 +178,10 @@ def _stand_by(error: NotElected, *, once: bool) -> None:
         raise NotElected(
             f"{error}: it publishes what shards keep by itself; stop it first, or stand by (--every SECONDS)"
         )
-    print(f"standing by: {printable(error)}", file=sys.stderr)
+    emit(Message("standing-by", f"standing by: {error}", reason=str(error)))
 
 
-def _print_progress(options: argparse.Namespace, n: int, state: ShardState, missing: list[str]) -> None:
+def _print_progress(options: argparse.Namespace, n: int, state: ShardState, missing: Sequence[str]) -> None:
     positions = [[*place, one.position, one.by] for place, one in sorted(state.positions.items())]
     n_events = state.model.n_events
     answer: dict[str, Any] = {"n": n, "events": n_events, "positions": positions, "missing": missing}

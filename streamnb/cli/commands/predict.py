@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -16,9 +15,10 @@ from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.evaluation.data_quality import DataQuality, InputOrigin, report_data_quality
 from streamnb.evaluation.event_input import begun, columns_of, events_of, origin_of
 from streamnb.events import Event
-from streamnb.formats.terminal_text import printable, warn
+from streamnb.formats.terminal_text import note, printable, warn
 from streamnb.queries.answers import decision_of, predicted_answers
 from streamnb.queries.query_model import QueryModel, open_query_model
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
 _AT_ONCE = 1000
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         events = events_of(options.event, columns_of(options, model.schema))
         answers = _of_file(model, origin_of(options.event, options.decimal), begun(events))
     model.say()
-    refused, n, warnings = False, 0, Counter[str]()
+    refused, n, warnings = False, 0, Counter[Message]()
     for answer in answers:
         n += 1
         refused |= "refused" in answer
@@ -49,16 +49,14 @@ def run(options: argparse.Namespace) -> int:
     return int(refused)
 
 
-def print_warnings(warnings: Counter[str], n: int) -> None:
+def print_warnings(warnings: Counter[Message], n: int) -> None:
     """Print the most frequent warnings of `n` events, with their counts."""
-    for text, count in warnings.most_common(_MOST_WARNINGS):
+    for message, count in warnings.most_common(_MOST_WARNINGS):
         prefix = f"{count:,} of {pluralize(n, 'event')}: " if n > 1 else ""
-        warn(f"{prefix}{text}")
+        warn(message.reworded(f"{prefix}{message}", count=count, events=n))
     if (more := len(warnings) - _MOST_WARNINGS) > 0:
-        print(
-            f"streamnb: {pluralize(more, 'other warning')}; --json shows the warning of each event",
-            file=sys.stderr,
-        )
+        text = f"{pluralize(more, 'other warning')}; --json shows the warning of each event"
+        note(Message("more-warnings", text, count=more))
 
 
 def one_event(model: QueryModel, text: str) -> Event:

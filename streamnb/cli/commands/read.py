@@ -14,7 +14,9 @@ import msgspec
 
 from streamnb.engine.ports import Log, Partition, Record, between
 from streamnb.errors import OutOfRange, UnknownTopic
+from streamnb.formats.terminal_text import note
 from streamnb.runtime import context
+from streamnb.values.messages import Message
 from streamnb.values.name_suggestions import did_you_mean
 
 _AT_ONCE = 1000
@@ -46,7 +48,8 @@ def run(options: argparse.Namespace) -> int:
                 f"{did_you_mean(options.topic, known)}; it names {', '.join(known)}"
             ) from error
         if is_empty and options.topic == config.topics.predictions:
-            print(f"streamnb: {options.topic} has no record yet: does `streamnb run` run?", file=sys.stderr)
+            text = f"{options.topic} has no record yet: does `streamnb run` run?"
+            note(Message("topic-empty", text, topic=options.topic))
     sys.stdout.flush()  # here, because a closed pipe would be an error at the interpreter's exit
     return 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -21,9 +20,11 @@ from streamnb.events import Event
 from streamnb.features.schema_inference import ENOUGH
 from streamnb.formats.event_schema import ENTITY, EventSchema
 from streamnb.formats.json_paths import parse_path
+from streamnb.formats.terminal_text import note
 from streamnb.runtime import context
 from streamnb.runtime.shutdown import Stop
 from streamnb.telemetry.worker_observers import OutageReporter
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
 _AT_ONCE = 1000
@@ -63,7 +64,8 @@ def run(options: argparse.Namespace) -> int:
             raise LogError(f"{error}{surely}") from error
     seconds = time.monotonic() - started
     if stop.signal:
-        print(f"streamnb: stopped after {pluralize(count, 'event')} written to {topic}", file=sys.stderr)
+        text = f"stopped after {pluralize(count, 'event')} written to {topic}"
+        note(Message("replay-stopped", text, events=count, topic=topic))
         return 128 + stop.signal
     if not count:
         raise LogError(f"{options.file} holds no event: nothing was written to {topic}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -20,13 +19,14 @@ from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.errors import ConfigError, NotElected, Unavailable
 from streamnb.evaluation.data_quality import LOOKED_AT, DataQuality, report_small_weights
 from streamnb.events import Event
-from streamnb.formats.terminal_text import printable, warn
+from streamnb.formats.terminal_text import emit, printable, warn
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.unused_values import LearnedTypes
 from streamnb.reports.text_tables import print_informative, print_report, print_summary
 from streamnb.runtime import context, factories
 from streamnb.runtime.shutdown import Stop, warm_up
 from streamnb.telemetry.worker_observers import OutageReporter, watched
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
 _MAX_REPORTED = 10  # attributes
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         fields.report(is_over=True)
         return code
     if unfinished := _learn(config, learner, options, Stop()):
-        print(f"stopped {unfinished}; nothing is lost", file=sys.stderr)
+        emit(Message("stopped-early", f"stopped {unfinished}; nothing is lost", phase=unfinished))
         return 0
     report = learner.report(time.time())
     if options.json:
@@ -62,10 +62,11 @@ def _print_addresses(config: Config, options: argparse.Namespace) -> None:
     """Print the topics and, without a configuration file, the next commands."""
     topics, url = config.topics, printable(config.log.url)
     written = ", ".join(name for _, name in topics.names if name not in topics.read)
-    print(f"{url}: reads {', '.join(topics.read)}, writes {written}", file=sys.stderr)
+    text = f"{url}: reads {', '.join(topics.read)}, writes {written}"
+    emit(Message("topics-used", text, log=url, reads=list(topics.read), writes=written))
     if options.config is None and not options.until_end:
-        feed = f"feed it: streamnb replay FILE --log {url}; see it: streamnb dashboard --log {url}"
-        print(feed, file=sys.stderr)
+        text = f"feed it: streamnb replay FILE --log {url}; see it: streamnb dashboard --log {url}"
+        emit(Message("next-commands", text, log=url))
 
 
 def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace, stop: Stop) -> str:
@@ -139,7 +140,8 @@ class _FieldMonitor(Sensor):
         for one in model.other_types(event.x, self._types):
             self._other_types[one.attribute] += 1
             if self._other_types[one.attribute] == 1:
-                warn(f"event {event.id}: {one.message}; these are learned as another attribute")
+                text = f"event {event.id}: {one.message}; these are learned as another attribute"
+                warn(Message("type-changed", text, id=event.id, attribute=str(one.attribute)))
 
     def report(self, *, is_over: bool = False) -> None:
         if self._odd is not None:
@@ -169,7 +171,8 @@ class _FieldMonitor(Sensor):
         each = ", ".join(f"{name} in {n:,}" for name, n in found)
         more = f" and {left:,} more attributes" if (left := len(self._other_types) - len(found)) else ""
         looked_at = f"of {pluralize(self._odd.n, 'event')} looked at"
-        warn(f"{looked_at}, another type than was learned has {each}{more}")
+        text = f"{looked_at}, another type than was learned has {each}{more}"
+        warn(Message("type-changes", text, events=self._odd.n, attributes=len(self._other_types)))
 
 
 def _check_snapshots(config: Config) -> None:
@@ -178,7 +181,7 @@ def _check_snapshots(config: Config) -> None:
     space = disk_space(config.snapshot_folder)
     if not space.is_writable:
         text = f"no snapshot can be kept: {space.folder} cannot be written; let this user write there"
-        print(printable(text), file=sys.stderr)
+        emit(Message("snapshot-folder-read-only", text, folder=str(space.folder)))
 
 
 class _StandbySensor:
@@ -189,10 +192,11 @@ class _StandbySensor:
 
     def __call__(self, reason: NotElected) -> None:
         """Print them. Raises OtherStream if a takeover would be impossible."""
-        print(f"standing by: {printable(reason)}", file=sys.stderr)
+        emit(Message("standing-by", f"standing by: {reason}", reason=str(reason)))
         if self._compared:
             return
         self._compared = True
         if changes := factories.changes_of(self._config, self._log):
-            text = f"a takeover would change the configuration: {printable(describe_changes(changes))}"
-            print(text, file=sys.stderr)
+            told = describe_changes(changes)
+            text = f"a takeover would change the configuration: {told}"
+            emit(Message("configuration-would-change", text, changes=told))

@@ -7,7 +7,6 @@ import ipaddress
 import os
 import signal
 import ssl
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from streamnb.cli.commands.label import writing
 from streamnb.config import Config
 from streamnb.config.config_literals import parse_address
 from streamnb.errors import ConfigError, told_as
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import emit
 from streamnb.queries.answers import rehearse_answers
 from streamnb.runtime import context, factories
 from streamnb.runtime.next_commands import repeated
@@ -56,7 +55,7 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
         ),
         (lambda verdicts: max(writing(config, verdicts, _refuse))) if config.topics.labels else None,
         lambda places, dry_run: _replayed(config, places, dry_run=dry_run),
-        lambda text: print(printable(repeated(text, options)), file=sys.stderr, flush=True),
+        lambda message: emit(message.reworded(repeated(message, options))),
         rests=rests,
     )
 

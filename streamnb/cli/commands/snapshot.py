@@ -18,11 +18,12 @@ from streamnb.engine.journal.journal_history import each_alive, entries, is_on, 
 from streamnb.engine.journal.recovery import continue_under, recover, refuse_changes, standing
 from streamnb.engine.ports import Log
 from streamnb.errors import JournalError, LogError, NotElected, SnapshotError
-from streamnb.formats.terminal_text import printable
+from streamnb.formats.terminal_text import emit
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.reports.snapshot_list import listed, print_list
 from streamnb.reports.state_diff import StateAt, compared, print_differences, state_at, time_of
 from streamnb.runtime import context, factories
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
 _TRY_AGAIN_SECONDS = 0.2
@@ -95,7 +96,8 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
             file = str(saved)
         except SnapshotError as error:
             file = None
-            print(f"rolled back, but no snapshot was kept: {printable(error)}", file=sys.stderr)
+            text = f"rolled back, but no snapshot was kept: {error}"
+            emit(Message("snapshot-not-kept", text, reason=str(error)))
     if options.json:
         print(json.dumps({**plan, "n": checkpoint.n, "snapshot": file, "events": target.learner.consumed}))
     else:

@@ -82,7 +82,7 @@ def left_open(admin: Any, producer: int, topics: Collection[str]) -> dict[TopicP
 
 
 def commit_again(producer: Any, places: Collection[TopicPartition]) -> None:
-    """Have markers written to partitions, by a new kafka-python producer of the id."""
+    """Write markers to partitions, by a new kafka-python producer of the id."""
     producer.init_transactions()
     producer.begin_transaction()
     for place in places:

@@ -148,7 +148,7 @@ def run_hypotheses(
     awake: int,
     answers: Answers,
 ) -> Any:
-    """From event `first` on: predict, update the posterior by each P_h(label), then learn.
+    """Predict from event `first` on, update the posterior by each P_h(label), then learn.
 
     Args:
         first: the first event.

@@ -45,6 +45,7 @@ from streamnb.models.naive_bayes.unused_values import (
 from streamnb.statistics.memory_budget import MemoryBudget, MemoryUse
 from streamnb.values.attribute_kinds import CONTINUOUS
 from streamnb.values.example_weights import UNIT, units
+from streamnb.values.messages import Message
 from streamnb.values.nominal_values import as_event, value_text
 from streamnb.values.number_ranges import is_missing
 from streamnb.values.savable import Savable
@@ -433,11 +434,11 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """Warn of texts. Python shows a warning once per line of user code, whatever line here raises it."""
         for name in self._reader.sentences(x):
             kind = type(self).__name__
-            warn_user(
+            text = (
                 f"attribute {name!r} looks like a text, and is taken for one value: "
-                f"{kind}(attributes={{{name!r}: 'text'}}) reads its words, 'nominal' keeps it as one value",
-                UndeclaredTextWarning,
+                f"{kind}(attributes={{{name!r}: 'text'}}) reads its words, 'nominal' keeps it as one value"
             )
+            warn_user(Message("text-as-value", text, paths=[str(name)]), UndeclaredTextWarning)
 
     def _encode_question(self, xs: Events) -> Encoded:
         encoded = self._encode(xs)
@@ -450,7 +451,9 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         for one in self.other_types(x):
             if one.attribute not in self._reader.told_types:
                 self._reader.told_types.add(one.attribute)
-                warn_user(one.message, OtherTypeWarning)
+                warn_user(
+                    Message("type-changed", one.message, attribute=str(one.attribute)), OtherTypeWarning
+                )
 
     def _budget(self, n_bytes: int) -> MemoryBudget:
         """Return a budget: a third for rows, as much for a copy of them, and the rest for other tables."""

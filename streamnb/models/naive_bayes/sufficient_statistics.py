@@ -299,7 +299,7 @@ class SufficientStatistics(Growable):
         return int(stopped.size + ranked.size - kept.size)
 
     def evict(self, classes: int) -> None:
-        """If seven eighths of the rows allowed with `classes` classes are used, evict rows down to `KEPT`.
+        """Evict rows down to `KEPT` if seven eighths of the rows allowed with `classes` classes are used.
 
         Rows of the smallest weight go first, and of equal rows the oldest. Before that, long words are
         thinned out in the same order, by their bytes.

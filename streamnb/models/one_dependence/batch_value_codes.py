@@ -154,7 +154,7 @@ class CodeTables:
         return codes, n
 
     def _add_attributes(self, read: BatchValues, adds: Flags) -> None:
-        """Number new attributes, in the order of events that add, and within an event by name."""
+        """Assign numbers to new attributes, in the order of events that add, and within an event by name."""
         if self.coded.is_full:
             return
         met, numbers = [], self._numbers_of(read.statistics.layout)

@@ -201,7 +201,7 @@ class Recount:
         self._room = plan.room
 
     def evict(self, classes: int, plan: RecountPlan) -> None:
-        """If capacity is short, evict long words above their limit, then the lightest and oldest rows."""
+        """Evict, if capacity is short, long words above their limit, then the lightest and oldest rows."""
         room = plan.room
         if room is None or not room.is_short(len(self.rows) + len(self.stopped), self._long_bytes, classes):
             return

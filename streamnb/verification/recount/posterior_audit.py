@@ -57,7 +57,7 @@ class PosteriorAudit(NamedTuple):
         return cls(posterior_in(part.meta, part.arrays), met)
 
     def faults(self) -> Iterator[PosteriorFault]:
-        """Everything that does not agree."""
+        """Return each disagreement."""
         posterior = self.posterior
         T, r, mixture = posterior.observations, posterior.switching_rate, -posterior.log_evidence  # noqa: N806
         log_priors = posterior.weights.log_prior.tolist()

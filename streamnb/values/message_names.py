@@ -1,0 +1,144 @@
+"""The stable names by which programs recognise what streamnb reports, each with its level.
+
+Three lists: messages of the service, the commands and the library; reasons of dead letters; codes of problems
+over HTTP. A name is in kebab-case and never changes its meaning. `docs/messages.md`, `docs/formats.md` and
+`docs/ask.md` describe each name.
+
+A handler that prints messages in another form needs nothing else: `Message` has the event name, the text and
+the fields, and `level_of` returns the level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from streamnb.events import REASONS
+
+
+class Level(StrEnum):
+    """How much a message matters."""
+
+    INFO = "info"
+    """Progress, or a decision as configured."""
+    WARNING = "warning"
+    """The operator, or the author of the input, may want to act."""
+    ERROR = "error"
+    """Something failed or ended."""
+
+
+_INFO, _WARNING, _ERROR = Level
+
+MESSAGES: Mapping[str, Level] = {
+    # Processes
+    "topics-used": _INFO,
+    "next-commands": _INFO,
+    "kernels-compile": _INFO,
+    "metrics-served": _INFO,
+    "metrics-not-served": _WARNING,
+    "http-served": _INFO,
+    "configuration-not-read": _WARNING,
+    "configuration-differs": _WARNING,
+    "configuration-would-change": _INFO,
+    "standing-by": _INFO,
+    "learner-recovered": _INFO,
+    "learner-progress": _INFO,
+    "scorer-progress": _INFO,
+    "scorer-assigned": _INFO,
+    "scorer-waits": _WARNING,
+    "scorer-commit-lost": _WARNING,
+    "following-restarts": _WARNING,
+    "log-unreachable": _WARNING,
+    "log-reachable": _INFO,
+    "monitor-alert": _WARNING,
+    "record-limit-low": _WARNING,
+    "snapshot-answers": _INFO,
+    "snapshot-damaged": _WARNING,
+    "snapshot-folder-read-only": _WARNING,
+    "snapshot-not-kept": _WARNING,
+    "journal-not-read": _WARNING,
+    "stopped-early": _INFO,
+    "call-hangs": _ERROR,
+    "command-failed": _ERROR,
+    "command-interrupted": _INFO,
+    "worker-note": _INFO,
+    # Commands
+    "dry-run-dead-letter": _WARNING,
+    "dry-run-ended": _INFO,
+    "dead-letter-replay": _INFO,
+    "replay-stopped": _INFO,
+    "topic-empty": _INFO,
+    "id-as-text": _INFO,
+    "prediction-derived": _INFO,
+    "more-warnings": _INFO,
+    "ids-not-found": _WARNING,
+    "nothing-forgotten": _WARNING,
+    "records-gone": _WARNING,
+    "merge-fails": _WARNING,
+    "merge-restarts": _WARNING,
+    "merge-shrank": _WARNING,
+    "merge-waits": _WARNING,
+    "partitions-not-learned": _WARNING,
+    "spark-batch": _INFO,
+    "file-without-keys": _WARNING,
+    "labels-topic-not-read": _WARNING,
+    "label-source-refused": _WARNING,
+    # Quality of data
+    "nothing-learned": _WARNING,
+    "dead-letters-found": _WARNING,
+    "fields-not-read": _WARNING,
+    "field-absent": _WARNING,
+    "text-as-value": _WARNING,
+    "numbers-as-values": _WARNING,
+    "numbers-converted": _INFO,
+    "decimal-point-ambiguous": _WARNING,
+    "leading-zeros-lost": _WARNING,
+    "times-odd": _WARNING,
+    "ids-repeated": _WARNING,
+    "labels-alike": _WARNING,
+    "labels-like-missing": _WARNING,
+    "labels-are-numbers": _WARNING,
+    "label-has-blanks": _WARNING,
+    "one-class-only": _WARNING,
+    "weight-below-unit": _WARNING,
+    "type-changed": _WARNING,
+    "type-changes": _WARNING,
+    "event-unknown-to-model": _WARNING,
+    "values-not-used": _WARNING,
+    "encoding-wrong": _WARNING,
+    "row-quoting-odd": _WARNING,
+    "bytes-as-hexadecimal": _WARNING,
+    "no-attribute-declared": _INFO,
+    "proposal-mended": _INFO,
+}
+"""Event name of a message -> its level."""
+
+DEAD_LETTERS: Mapping[str, Level] = dict.fromkeys(REASONS, _WARNING)
+"""Reason of a dead letter -> its level."""
+
+PROBLEMS: Mapping[str, Level] = {
+    "invalid-json": _WARNING,
+    "cut-short": _WARNING,
+    "not-utf-8": _WARNING,
+    "invalid-http": _WARNING,
+    "unauthorized": _WARNING,
+    "forbidden": _WARNING,
+    "not-found": _WARNING,
+    "unknown-event": _WARNING,
+    "method-not-allowed": _WARNING,
+    "timeout": _WARNING,
+    "too-large": _WARNING,
+    "labels-not-read": _WARNING,
+    "unsupported-media-type": _WARNING,
+    "unsupported-encoding": _WARNING,
+    "invalid-request": _WARNING,
+    "too-many-requests": _WARNING,
+    "unavailable": _ERROR,
+    "internal-error": _ERROR,
+}
+"""Code of a problem over HTTP -> its level."""
+
+
+def level_of(event: str) -> Level:
+    """Return the level of a message. Raises KeyError for a name that is not in `MESSAGES`."""
+    return MESSAGES[event]

@@ -1,0 +1,41 @@
+"""Messages for people that also have an event name and fields, for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+
+class Message(str):
+    """A sentence for people, with its event name and the values in it.
+
+    It is the text, so each place that takes a text takes a message. Text that is built from a message is a
+    plain `str` without a name; `reworded` keeps the name.
+
+    Args:
+        event: a name in `streamnb.values.message_names.MESSAGES`.
+        text: the sentence.
+        fields: the values in the sentence, by name.
+
+    Examples:
+        >>> message = Message("log-reachable", "the log answers again, after 3 s", seconds=3)
+        >>> print(message)
+        the log answers again, after 3 s
+        >>> message.event, message.fields
+        ('log-reachable', {'seconds': 3})
+    """
+
+    __slots__ = ("event", "fields")
+
+    event: str
+    fields: Mapping[str, Any]
+
+    def __new__(cls, event: str, text: object, /, **fields: Any) -> Self:
+        """Return the message; see the class."""
+        message = super().__new__(cls, text)
+        message.event, message.fields = event, fields
+        return message
+
+    def reworded(self, text: str, **more: Any) -> Message:
+        """Return a message with the same event name, another text, and more fields."""
+        return Message(self.event, text, **{**self.fields, **more})

@@ -1,0 +1,159 @@
+"""Each message, dead letter and problem has a stable name that is listed, used and documented."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import streamnb
+from streamnb.events import REASONS
+from streamnb.formats.terminal_text import emit, note, warn
+from streamnb.serving.problem_details import CODES
+from streamnb.values.message_names import DEAD_LETTERS, MESSAGES, PROBLEMS, level_of
+from streamnb.values.messages import Message
+
+PACKAGE = Path(streamnb.__file__).parent
+DOCS = PACKAGE.parent / "docs"
+KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+ROW = re.compile(r"^\| `([a-z0-9-]+)` \| (info|warning|error) \| \S.* \|$", re.MULTILINE)
+
+EMITS = {
+    "cli/__init__.py": {"parser.print_help"},  # usage, not a message
+    "formats/terminal_text.py": {"sys.stderr.write"},  # all messages come through here
+    "persistence/model_files.py": {"warnings.warn"},  # of a `Message`, at the frame that loads
+    "telemetry/watchdog.py": {"os.write"},  # of a `Message`: the lock of standard error may be held
+    "values/user_warnings.py": {"warnings.warn"},  # of a `Message`
+}
+"""File -> calls that write to standard error or warn. Anything else bypasses the names."""
+LOGGERS = re.compile(r"(\w*\.)*_?(logg?er|LOGG?ER|logging)\.(debug|info|warning|error|exception)")
+INNER = {"not-predicted", "left-out"}
+"""Reasons of exceptions that a retraining catches; they are not published."""
+
+
+def calls(source: str) -> list[ast.Call]:
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+
+
+def called(node: ast.Call) -> str:
+    return ast.unparse(node.func)
+
+
+def bypasses(source: str) -> set[str]:
+    """The calls that say something without a name."""
+    found = set()
+    for node in calls(source):
+        name, given = called(node), [*node.args, *(one.value for one in node.keywords)]
+        is_error = {"sys.stderr", "sys.__stderr__", "_STDERR"} & set(map(ast.unparse, given))
+        if name in {"warnings.warn", "sys.stderr.write", "sys.__stderr__.write"} or LOGGERS.fullmatch(name):
+            found.add(name)
+        if is_error and not name.startswith("faulthandler."):
+            found.add(name)
+    return found
+
+
+def names_in(node: ast.expr) -> set[str] | None:
+    """The names that an expression may be; None if the source does not say."""
+    if isinstance(node, ast.IfExp):
+        both = names_in(node.body), names_in(node.orelse)
+        return None if None in both else both[0] | both[1]
+    return {node.value} if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def sources(room: str = "") -> dict[str, str]:
+    files = sorted((PACKAGE / room).rglob("*.py"))
+    return {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in files}
+
+
+def test_no_message_bypasses_the_names():
+    assert {file: found for file, source in sources().items() if (found := bypasses(source))} == EMITS
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        'print("streamnb: odd", file=sys.stderr)',
+        'sys.stderr.write("odd")',
+        'os.write(_STDERR, b"odd")',
+        'warnings.warn("odd", stacklevel=2)',
+        '_LOGGER.warning("odd")',
+        'logging.info("odd")',
+    ],
+)
+def test_a_planted_bypass_is_found(planted):
+    assert bypasses(planted)
+
+
+def test_each_message_has_a_listed_name_and_each_name_a_message():
+    made = [
+        (file, ast.unparse(node), names_in(node.args[0]))
+        for file, source in sources().items()
+        if file != "values/messages.py"
+        for node in calls(source)
+        if called(node) == "Message"
+    ]
+    assert [(file, text) for file, text, names in made if names is None] == []
+    assert set().union(*(names for _, _, names in made)) == set(MESSAGES)
+
+
+def test_each_reason_in_the_source_is_listed():
+    found = set()
+    for source in sources().values():
+        for node in calls(source):
+            if called(node) in {"refuse", "MalformedEvent"} and node.args:
+                found |= names_in(node.args[0]) or set()
+    assert found - INNER <= set(DEAD_LETTERS)
+    assert {"oversize", "wrong-type", "label-record"} <= found
+
+
+def test_each_code_in_the_source_is_listed_and_each_listed_code_is_used():
+    found = set(CODES.values())
+    for source in sources("serving").values():
+        for node in calls(source):
+            if called(node) in {"_ProblemError", "_RefusedError", "problem", "encoded_problem", "_problem"}:
+                codes = [*node.args[2:3], *(one.value for one in node.keywords if one.arg == "code")]
+                found |= set().union(*(names_in(one) or set() for one in codes))
+    assert found - {""} == set(PROBLEMS)
+
+
+def test_names_are_in_kebab_case_and_a_message_is_no_reason_or_code():
+    assert [name for name in (*MESSAGES, *DEAD_LETTERS, *PROBLEMS) if not KEBAB.fullmatch(name)] == []
+    assert set(MESSAGES) & {*DEAD_LETTERS, *PROBLEMS} == set()
+    assert set(DEAD_LETTERS) == set(REASONS)
+
+
+def test_the_pages_have_every_name():
+    rows = ROW.findall((DOCS / "messages.md").read_text())
+    assert len(rows) == len(dict(rows)), "each name has one row"
+    assert dict(rows) == MESSAGES
+    formats = (DOCS / "formats.md").read_text()
+    assert [reason for reason in DEAD_LETTERS if f"\n| `{reason}` |" not in formats] == []
+    codes = re.search(r"\| Status \| `code` \|\n(.*?)\n\n", (DOCS / "ask.md").read_text(), re.DOTALL)[1]
+    assert set(re.findall(r"`([a-z0-9-]+)`", codes)) == set(PROBLEMS)
+
+
+def test_a_message_is_its_text_and_keeps_its_name_when_it_is_reworded():
+    message = Message("topic-empty", "no record\nyet", topic="t")
+    assert message == "no record\nyet"
+    again = message.reworded(f"file: {message}", file="f")
+    assert (again, again.event, again.fields) == (
+        "file: no record\nyet",
+        "topic-empty",
+        {"topic": "t", "file": "f"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("printing", "before"), [(emit, ""), (note, "streamnb: "), (warn, "streamnb: warning: ")]
+)
+def test_a_message_is_printed_in_one_line(capsys, printing, before):
+    printing(Message("topic-empty", "no record\nyet", topic="t"))
+    assert capsys.readouterr().err == rf"{before}no record\nyet" + "\n"
+
+
+def test_an_unlisted_name_is_not_printed():
+    with pytest.raises(KeyError, match="no-such-name"):
+        emit(Message("no-such-name", "text"))
+    assert level_of("command-failed") == "error"
