@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test-fast test-room test test-all storm fuzz fuzz-http soak wheel dist docs interpreters picture screenshots kafka check bench ablation format warm clean
+.PHONY: demo test-fast test-room test test-all storm fuzz fuzz-http soak wheel dist docs interpreters rooms screenshots kafka check bench ablation format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and made-up data through the embedded log
 	$(BIN)/streamnb demo
@@ -68,8 +68,8 @@ docs: $(VENV)/dev.stamp  ## the site of the documentation, in site/
 interpreters: $(VENV)/dev.stamp  ## the core of the tests on each Python that the package names and this machine has
 	$(BIN)/python -m tests.house.interpreters
 
-picture: $(VENV)/dev.stamp  ## draw the picture of docs/architecture.md from the imports
-	$(BIN)/python -m tests.house.picture
+rooms: $(VENV)/dev.stamp  ## write the table of rooms in docs/architecture.md from their docstrings
+	$(BIN)/python -m tests.house.rooms
 
 STREAMS ?= ../shared/data
 screenshots: $(VENV)/dev.stamp  ## the pictures of docs/dashboard.md, by Chromium and its driver

@@ -10,9 +10,8 @@ import numpy as np
 from streamnb.errors import OddValuesWarning
 from streamnb.features.number_notation import QUOTED, Notation, notation_of, odd_cells, units_of
 from streamnb.features.schema_inference import ENOUGH, FieldSummary
-from streamnb.values.messages import Message
+from streamnb.values.messages import Message, warn_user
 from streamnb.values.similar_labels import ALIKE, folded
-from streamnb.values.user_warnings import warn_user
 
 _FIRST = 1000  # rows of a data frame that are checked
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from streamnb.errors import SmallWeightWarning
-from streamnb.values.messages import Message
+from streamnb.values.messages import Message, warn_user
 from streamnb.values.number_ranges import lies_between
-from streamnb.values.user_warnings import warn_user
 
 HEAVIEST = 2**20  # in units 2^30, so that a count times a weight still fits 64 bits
 UNIT = 1024

@@ -17,7 +17,7 @@ from streamnb.events import REASONS
 
 
 class Level(StrEnum):
-    """How much a message matters."""
+    """Severity of a message."""
 
     INFO = "info"
     """Progress, or a decision as configured."""

@@ -1,9 +1,13 @@
-"""Messages for people that also have an event name and fields, for programs."""
+"""Messages for people that also have an event name and fields, and warnings at the user's line."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any, Self
+
+_PACKAGES = f"{__name__.partition('.')[0]}.", "river."
 
 
 class Message(str):
@@ -39,3 +43,15 @@ class Message(str):
     def reworded(self, text: str, **more: Any) -> Message:
         """Return a message with the same event name, another text, and more fields."""
         return Message(self.event, text, **{**self.fields, **more})
+
+
+def warn_user(message: Message, category: type[Warning]) -> None:
+    """Warn at the first frame outside this package and River: Python shows it once for each such line."""
+    warnings.warn(str(message), category, stacklevel=_level_of_user())
+
+
+def _level_of_user() -> int:
+    frame, level = sys._getframe(1), 1  # noqa: SLF001  as `warnings` does
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGES):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -11,7 +11,7 @@ from markdown.extensions.toc import slugify
 
 from streamnb import config as configuration
 from streamnb.cli import build_parser
-from tests.house.picture import BLOCK, PAGE, TABLE, picture, table
+from tests.house.rooms import PAGE, TABLE, table
 from tests.support.every_case import failures
 
 ROOT = Path(__file__).parents[2]
@@ -109,6 +109,5 @@ def test_every_page_speaks_of_the_project_alone():
         )
 
 
-def test_the_picture_is_of_the_imports_that_there_are():
-    assert BLOCK.search(PAGE.read_text()).group() == picture(), "make picture"
-    assert TABLE.search(PAGE.read_text()).group() == table(), "make picture"
+def test_the_table_has_the_rooms_that_there_are():
+    assert TABLE.search(PAGE.read_text()).group() == table(), "make rooms"

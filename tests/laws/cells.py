@@ -279,15 +279,17 @@ def _entry(outcome: str) -> str:
 
 
 def table() -> str:
-    """The table of the page."""
-    lines = ["| | cell | feature | id | label | ts |", "|---|---|---|---|---|---|"]
+    """The tables of the page, one for each way in; only the columns that it has."""
+    lines = []
     for way, cases in WAYS.items():
+        roles = [role for role in ROLES if any(getattr(case, role) for case in cases)]
+        lines += ["", f"| {way} | {' | '.join(roles)} |", f"|---{'|---' * len(roles)}|"]
         for case in cases:
             is_text = way in {"CSV, TSV", "JSON"} and case.cell != "empty"
             cell = (f"`{case.cell}`" if is_text else case.cell) + _options(case.columns)
-            outcomes = " | ".join(_entry(getattr(case, role)) for role in ROLES)
-            lines.append(f"| {way} | {cell} | {outcomes} |")
-    return "\n".join(lines) + "\n"
+            outcomes = " | ".join(_entry(getattr(case, role)) for role in roles)
+            lines.append(f"| {cell} | {outcomes} |")
+    return "\n".join(lines[1:]) + "\n"
 
 
 def write() -> None:

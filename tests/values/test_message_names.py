@@ -18,14 +18,16 @@ from streamnb.values.messages import Message
 PACKAGE = Path(streamnb.__file__).parent
 DOCS = PACKAGE.parent / "docs"
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-ROW = re.compile(r"^\| `([a-z0-9-]+)` \| (info|warning|error) \| \S.* \|$", re.MULTILINE)
+SECTION = re.compile(r"^## (\w+)$(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+ROW = re.compile(r"^\| `([a-z0-9-]+)` \| \S.* \|$", re.MULTILINE)
+TITLES = {"Errors": "error", "Warnings": "warning", "Information": "info"}
 
 EMITS = {
     "cli/__init__.py": {"parser.print_help"},  # usage, not a message
     "formats/terminal_text.py": {"sys.stderr.write"},  # all messages come through here
     "persistence/model_files.py": {"warnings.warn"},  # of a `Message`, at the frame that loads
     "telemetry/watchdog.py": {"os.write"},  # of a `Message`: the lock of standard error may be held
-    "values/user_warnings.py": {"warnings.warn"},  # of a `Message`
+    "values/messages.py": {"warnings.warn"},  # of a `Message`
 }
 """File -> calls that write to standard error or warn. Anything else bypasses the names."""
 LOGGERS = re.compile(r"(\w*\.)*_?(logg?er|LOGG?ER|logging)\.(debug|info|warning|error|exception)")
@@ -125,7 +127,8 @@ def test_names_are_in_kebab_case_and_a_message_is_no_reason_or_code():
 
 
 def test_the_pages_have_every_name():
-    rows = ROW.findall((DOCS / "messages.md").read_text())
+    page = (DOCS / "messages.md").read_text()
+    rows = [(name, TITLES[title]) for title, text in SECTION.findall(page) for name in ROW.findall(text)]
     assert len(rows) == len(dict(rows)), "each name has one row"
     assert dict(rows) == MESSAGES
     formats = (DOCS / "formats.md").read_text()

@@ -45,12 +45,11 @@ from streamnb.models.naive_bayes.unused_values import (
 from streamnb.statistics.memory_budget import MemoryBudget, MemoryUse
 from streamnb.values.attribute_kinds import CONTINUOUS
 from streamnb.values.example_weights import UNIT, units
-from streamnb.values.messages import Message
+from streamnb.values.messages import Message, warn_user
 from streamnb.values.nominal_values import as_event, value_text
 from streamnb.values.number_ranges import is_missing
 from streamnb.values.savable import Savable
 from streamnb.values.type_aliases import Array, Aside, Flags, State, Times, Weights, concatenated
-from streamnb.values.user_warnings import warn_user
 
 
 class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
