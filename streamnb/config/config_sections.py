@@ -83,11 +83,11 @@ def _read_entry(section: type[Section], key: str, name: str, value: object) -> A
 
 
 class TableList(Validator[Any], frozen=True, kw_only=True):
-    """A list of tables of which no two have one name.
+    """A list of tables with unique names.
 
     Attributes:
         read_one: reads the table at a key.
-        check: looks at all that stand at a key.
+        check: raises ConfigError for an invalid list; it receives the key and all tables.
     """
 
     read_one: Callable[[str, object], Any]

@@ -84,7 +84,7 @@ class Encoded(NamedTuple):
     tokens: TokenBuffer | None
 
     def with_keys(self) -> Encoded:
-        """Return the events with the keys of features, which not every model needs."""
+        """Return the events with the hashes of their tokens as keys of features; without tokens, the same."""
         if self.tokens is None:  # no tokens, or keys made value by value
             return self
         return self._replace(batch=self.batch._replace(keys=self.tokens.hashes))

@@ -159,7 +159,7 @@ class DelayedLabels:
         return len(self._early)
 
     def labels_before(self, event_id: str) -> set[str | None]:
-        """Return the labels of an event that has not arrived."""
+        """Return the labels that arrived before their event; None among them is a retraction."""
         return self._early.labels(event_id)
 
     def resolve(self, said: tuple[SourceLabel, ...]) -> ResolvedLabel | None:
