@@ -24,7 +24,7 @@ from streamnb.events import Event
 from streamnb.features.attributes import some_of
 from streamnb.formats.codec import decode_event
 from streamnb.formats.event_schema import ENTITY, EventSchema
-from streamnb.formats.terminal_text import duration, emit
+from streamnb.formats.terminal_text import duration, emit, printable
 from streamnb.models.interface.attribution import LIMIT
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.river_stream_model import RiverStreamModel

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 
 import pytest
 
@@ -53,3 +55,34 @@ def test_code_is_not_counted(tmp_path):
     module.write_text('told = {"who": 1}\n# Nobody knows.\n\n\ndef said():\n    """Return who said it."""\n')
     assert language.measure(page)[0] == 0
     assert language.measure(module) == (3, 6)
+
+
+NO_VERB = re.compile(r"(?:An?|The|About|Over|In|From|If|When|Within|Called|\w+ing|\w+[^\Ws]s)\b")
+VERBS = re.compile(r"(?:Bring|Process|Pass|Compress|Express|Access|Discuss|Ping|Bias)\b")
+
+
+def without_verb(source):
+    """Functions whose docstring begins with no imperative, which D401 does not see; properties have nouns."""
+    return [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not any("property" in ast.unparse(one) for one in node.decorator_list)
+        and not node.name.startswith("__")
+        and (said := ast.get_docstring(node))
+        and NO_VERB.match(said)
+        and not VERBS.match(said)
+    ]
+
+
+def test_docstrings_of_functions_begin_with_a_verb():
+    files = {path: without_verb(path.read_text()) for path in language.ROOT.glob("streamnb/**/*.py")}
+    assert {str(path): found for path, found in files.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    ("opening", "is_found"),
+    [("Returns the label.", True), ("Loading a model.", True), ("The label.", True), ("Process it.", False)],
+)
+def test_a_planted_docstring_without_a_verb_is_found(opening, is_found):
+    assert without_verb(f'def planted():\n    """{opening}"""\n') == ["planted"] * is_found
