@@ -33,7 +33,9 @@ def answered(model: QueryModel, journal: int | None, events: list[Event]) -> byt
         {"id": None if event.id == "-" else event.id, **answer}
         for event, answer in zip(events, predicted_answers(model, events), strict=True)
     ]
-    return msgspec.json.encode({"predictions": found, "journal": journal})
+    return msgspec.json.encode(
+        {"predictions": found, "journal": journal}, enc_hook=str
+    )  # a warning is a `Message`
 
 
 class FastPath:
