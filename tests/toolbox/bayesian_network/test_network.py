@@ -18,8 +18,6 @@ from streamnb.toolbox.bayesian_network.variable_elimination import sum_of_produc
 from tests.oracles.network_oracle import SMOOTHING, Enumerated, networks, structures
 from tests.support.states import through_a_snapshot
 
-CLOSE = {"rel": 1e-12, "abs": 1e-30}
-
 
 def taught(parents, events, **parameters):
     network = BayesianNetwork(parents, **parameters)
