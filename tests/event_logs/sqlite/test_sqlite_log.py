@@ -474,8 +474,9 @@ def test_poll_moves_no_position_when_it_fails(logs, monkeypatch):
 def test_only_commits_write_to_the_journal(logs):
     log = logs(journal=1, other=1)
     log.acquire("a")
-    with pytest.raises(LogError, match="only a commit writes to 'journal'"):
-        log.append([new("journal")])
+    for write in (log.append, lambda records: log.forward(records, {}, {})):
+        with pytest.raises(LogError, match="only a commit writes to 'journal'"):
+            write([new("journal")])
     with pytest.raises(LogError, match="only a commit writes to 'journal'"):
         log.commit(transaction(0, new("journal")))
     with pytest.raises(LogError, match="the journal is topic 'journal', not 'other'"):
