@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamnb.statistics.memory_budget import MemoryBudget, of_features, of_rows, of_runs
@@ -16,6 +16,7 @@ OF_ATTRIBUTE, TOTALS = 128 << 10, 8 * 40  # bytes of the whole: of an attribute,
 
 
 @given(BUDGETS, CLASSES)
+@example(MemoryBudget(1 << 12, 1 << 12), 5000)
 def test_rows_and_long_words_fit_and_one_more_row_does_not(budget, classes):
     rows, row = budget.rows(classes), budget.row_bytes(classes)
     assert (budget.long_bytes, row) == (budget.n_bytes // 8, 36 + 12 * budget.tables * (classes + 1))
@@ -24,6 +25,8 @@ def test_rows_and_long_words_fit_and_one_more_row_does_not(budget, classes):
 
 
 @given(BUDGETS, CLASSES)
+@example(MemoryBudget(1 << 12, 1 << 12), 0)
+@example(MemoryBudget(1 << 30, 1 << 30), 5000)
 def test_attributes_and_classes_fit_and_one_more_does_not(budget, n):
     def fits(attributes, classes):
         return attributes * max(OF_ATTRIBUTE, classes * TOTALS) <= budget.whole
@@ -36,12 +39,13 @@ def test_attributes_and_classes_fit_and_one_more_does_not(budget, n):
     assert budget.is_free(n) == (attributes == budget.attributes(1))
 
 
-@given(BUDGETS, CLASSES, st.integers(-1, 1))
-def test_eviction_begins_beyond_seven_eighths_of_either(budget, classes, step):
+@given(BUDGETS, CLASSES)
+@example(MemoryBudget(3072, 3072), 0)  # seven eighths are whole numbers of both
+def test_eviction_begins_beyond_seven_eighths_of_either(budget, classes):
     rows, long_bytes = 7 * budget.rows(classes) // 8, 7 * budget.long_bytes // 8
-    for used in ((rows + step, 0), (0, long_bytes + step)):
+    for used, is_short in [((rows, long_bytes), False), ((rows + 1, 0), True), ((0, long_bytes + 1), True)]:
         parts = budget.taken(*used, classes)
-        assert budget.is_short(*used, classes) == (step > 0) == any(p.taken > p.most for p in parts.values())
+        assert budget.is_short(*used, classes) == is_short == any(p.taken > p.most for p in parts.values())
         assert [p.taken for p in parts.values()] == [used[0] * budget.row_bytes(classes), used[1]]
 
 
