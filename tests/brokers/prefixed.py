@@ -60,7 +60,7 @@ class PrefixedKafkaLog:
         if self._library is not Librdkafka:
             yield
             return
-        consumer = self._log._reader._consumer
+        consumer = self._log._records._reader._consumer
         consumer.pause(consumer.assignment())
         yield
         consumer.resume(consumer.assignment())

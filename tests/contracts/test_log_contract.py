@@ -20,7 +20,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamnb.engine.ports import Forwarded, Log, NewRecord, Partition, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, StreamnbError, Unavailable, UnknownTopic
-from streamnb.event_logs.kafka import kafka_log
+from streamnb.event_logs.kafka import kafka_records
 from streamnb.event_logs.kafka.kafka_log import KafkaLog
 from streamnb.event_logs.kafka.kafka_transactions import Transactions
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
@@ -585,7 +585,7 @@ def test_a_record_behind_aborted_ones_is_read_though_the_end_was_known_before_it
 
     On a busy machine each poll of the client's meets one answer only; here it has no time for more.
     """
-    monkeypatch.setattr(kafka_log, "_POLL_SECONDS", 0)
+    monkeypatch.setattr(kafka_records, "_POLL_SECONDS", 0)
     log = open_log(events=1)
     large = b"." * 900_000
     begin(log, [new("events", large)] * 8).abort()

@@ -5,10 +5,10 @@ read_committed. One learner holds several clients, each with one duty:
 
     client       duty                                                  module
     member       elect the learner: it holds the journal's partition   leader_election.py
-    producer     one transactional id a model fences a predecessor     kafka_transactions.py
-    reader       poll events, in no group                              client_interface.py
-    seeker       read single records                                   kafka_log.py
-    admin        describe topics, groups and transactions              kafka_clients.py, kafka_admin.py
+    producer     one transactional id a model fences a predecessor     kafka_commits.py, kafka_transactions.py
+    reader       poll events, in no group                              kafka_records.py
+    seeker       read single records                                   kafka_records.py
+    admin        describe topics, groups and transactions              kafka_cluster.py, kafka_admin.py
 
 The election decides which process may try. Safety comes from the transactional id alone: two processes
 that both believe to be elected cannot both commit.
@@ -36,5 +36,5 @@ Invariants:
 publishes the predictions (KIP-447). `open_transactions.py` and `lost_transaction_markers.py` explain
 and repair a partition whose readers are held up by a transaction.
 
-Start reading at `kafka_log.py`, then `kafka_transactions.py` and `error_actions.py`.
+Start reading at `kafka_log.py`, then `kafka_commits.py`, `kafka_transactions.py` and `error_actions.py`.
 """

@@ -42,6 +42,63 @@ class _Turn(NamedTuple):
     position: int
 
 
+class SqliteJournal:
+    """The journal's partition.
+
+    Invariant: commits write one record each to it, in the order of their numbers, and nothing else of
+    `SqliteLog` writes to it.
+    """
+
+    def __init__(self, store: SqliteStore, partition: Partition) -> None:
+        self._store, self._partition = store, partition
+        self.topic = partition.topic
+        self._strays: int | None = None  # foreign records; None until they have been counted
+
+    def check_topics(self, transaction: Transaction) -> None:
+        """Raise LogError unless exactly the journal record of a transaction goes to the journal."""
+        topic = transaction.journal.topic
+        if topic != self.topic:
+            raise LogError(f"{self._store.path}: the journal is topic {self.topic!r}, not {topic!r}")
+        self.refuse(transaction.outputs)
+
+    def refuse(self, records: Sequence[NewRecord]) -> None:
+        """Raise LogError if a record is for the journal."""
+        if any(record.topic == self.topic for record in records):
+            raise LogError(f"{self._store.path}: only a commit writes to {self.topic!r}, one record")
+
+    def check_number(self, transaction: Transaction) -> None:
+        """Raise `Fenced` if the number of a commit does not follow the journal's."""
+        n = transaction.n
+        extent = self._store.offset_range(self._partition)
+        if self._strays is None or n != extent.next - self._strays:
+            self._strays = self._count_foreign_records(extent)
+        expected = extent.next - self._strays
+        if n != expected:
+            raise Fenced(f"{self._store.path}: commit {n} does not follow; the journal's next is {expected}")
+        if n == 0 and not {partition.topic for partition in transaction.positions}.isdisjoint(
+            partition.topic for partition in self._store.positions()
+        ):
+            raise LogError(
+                f"{self._store.path}: events of this log were learned already, under another journal than "
+                f"{self.topic!r}; to learn them again, begin a new log"
+            )
+
+    def _count_foreign_records(self, extent: OffsetRange) -> int:
+        """Return the number of foreign records in the journal topic, from the number in its last record.
+
+        `SqliteLog` writes only commits there, but other programs can write through SQLite.
+        """
+        for stop in range(extent.next, extent.earliest, -_LOOK_BACK):
+            offset, values = max(extent.earliest, stop - _LOOK_BACK), []
+            while offset < stop:
+                found = self._store.fetch(self._partition, extent, offset, stop - offset)
+                values += [record.value for record in found]
+                offset = found[-1].offset + 1
+            if (last := last_number(values)) is not None:
+                return extent.next - 1 - last
+        return 0 if extent.earliest else extent.next
+
+
 class SqliteLog(Log):
     """A `streamnb.engine.ports.Log` in one SQLite file, which is created if missing.
 
@@ -72,16 +129,15 @@ class SqliteLog(Log):
         clock: Callable[[], float] = time.time,
         patience: OutageListener | None = None,
     ) -> None:
-        self._journal = Partition(journal_topic, 0)
         self._session_timeout, self._poll_interval = session_timeout, poll_interval
         self._clock = clock
         self._epoch: int | None = None
         self._shown = -math.inf
         self._commits = 0  # since the last checkpoint
-        self._strays: int | None = None  # in the journal's topic; None until they have been counted
         self._turns: dict[Partition, _Turn] = {}  # in the order in which they are served next
         self._closed = False
         self._store = SqliteStore(path, patience)
+        self._journal = SqliteJournal(self._store, Partition(journal_topic, 0))
 
     # Ownership
 
@@ -239,12 +295,12 @@ class SqliteLog(Log):
             LogError: the log could not be written, or the transaction breaks the journal's rules.
         """
         began = time.monotonic()
-        self._check_journal(transaction)
+        self._journal.check_topics(transaction)
         self._checkpoint_if_due()
         with self._store.transaction("IMMEDIATE"):
             now = self._clock()
             self._show_alive(now)
-            self._check_number(transaction)
+            self._journal.check_number(transaction)
             self._store.insert([*transaction.outputs, transaction.journal], now)
             self._store.note_positions(transaction.positions)
         self._commits += 1
@@ -258,7 +314,7 @@ class SqliteLog(Log):
             UnknownTopic: a record names a topic that does not exist; nothing was written.
             LogError: a record is for the journal, or the log could not be written.
         """
-        self._refuse_journal(records)
+        self._journal.refuse(records)
         with self._store.transaction("IMMEDIATE"):
             self._store.insert(records, self._clock())
 
@@ -273,7 +329,7 @@ class SqliteLog(Log):
         until: Mapping[Partition, Forwarded],
     ) -> None:
         """Append records and save positions; see `Log.forward`."""
-        self._refuse_journal(records)
+        self._journal.refuse(records)
         with self._store.transaction("IMMEDIATE"):
             check_since(self, since, until)
             self._store.insert(records, self._clock())
@@ -310,47 +366,6 @@ class SqliteLog(Log):
             self._beat(self._clock())
             self._store.checkpoint()
             self._commits = 0
-
-    def _check_journal(self, transaction: Transaction) -> None:
-        topic = transaction.journal.topic
-        if topic != self._journal.topic:
-            raise LogError(f"{self._store.path}: the journal is topic {self._journal.topic!r}, not {topic!r}")
-        self._refuse_journal(transaction.outputs)
-
-    def _refuse_journal(self, records: Sequence[NewRecord]) -> None:
-        if any(record.topic == self._journal.topic for record in records):
-            raise LogError(f"{self._store.path}: only a commit writes to {self._journal.topic!r}, one record")
-
-    def _check_number(self, transaction: Transaction) -> None:
-        n = transaction.n
-        extent = self._store.offset_range(self._journal)
-        if self._strays is None or n != extent.next - self._strays:
-            self._strays = self._count_foreign_records(extent)
-        expected = extent.next - self._strays
-        if n != expected:
-            raise Fenced(f"{self._store.path}: commit {n} does not follow; the journal's next is {expected}")
-        if n == 0 and not {partition.topic for partition in transaction.positions}.isdisjoint(
-            partition.topic for partition in self._store.positions()
-        ):
-            raise LogError(
-                f"{self._store.path}: events of this log were learned already, under another journal than "
-                f"{self._journal.topic!r}; to learn them again, begin a new log"
-            )
-
-    def _count_foreign_records(self, extent: OffsetRange) -> int:
-        """Return the number of foreign records in the journal topic, from the number in its last record.
-
-        This class writes only commits there, but other programs can write through SQLite.
-        """
-        for stop in range(extent.next, extent.earliest, -_LOOK_BACK):
-            offset, values = max(extent.earliest, stop - _LOOK_BACK), []
-            while offset < stop:
-                found = self._store.fetch(self._journal, extent, offset, stop - offset)
-                values += [record.value for record in found]
-                offset = found[-1].offset + 1
-            if (last := last_number(values)) is not None:
-                return extent.next - 1 - last
-        return 0 if extent.earliest else extent.next
 
     def _serve_turns(self, limit: int) -> list[Record]:
         """Read up to `limit` records in the order of turns, and move the served partitions to the end.

@@ -17,7 +17,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove
 from streamnb.engine.ports import NewRecord, OutageListener, Partition
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import Fenced, LogError, NotElected, Unavailable, UnknownTopic
-from streamnb.event_logs.kafka import kafka_log as log_module
+from streamnb.event_logs.kafka import kafka_records
 from streamnb.event_logs.kafka.kafka_log import KafkaLog
 from streamnb.event_logs.kafka.kafka_transactions import Transactions
 from streamnb.runtime.worker import CommitPolicy
@@ -105,7 +105,7 @@ def test_a_group_that_has_settled_stays_so(connect):
     """The client rejoins without end where its polls do not wait for the join to be done."""
     log = connect()
     log.acquire("only")
-    election = log._election
+    election = log._commits._election
     settled = election.membership
     for _ in range(20):
         election._turned = 0.0  # beat in earnest each time
@@ -118,7 +118,7 @@ def test_candidates_that_come_and_go_disturb_no_learner(connect, tmp_path):
     produce(connect(), RAWS)
     worker = new_worker(connect(), tmp_path / "s", pace=PACE)
     worker.start("learner")
-    election = worker._log._election
+    election = worker._log._commits._election
     first = election.membership
     told, done = [], threading.Event()
 
@@ -161,7 +161,7 @@ def test_a_standby_takes_over_from_one_that_leaves_and_from_one_that_falls_silen
     first.start("first")
     first.run(until_end=True)
     second = stand_by("second")
-    awaited(lambda: first._log.heartbeat() or second._log._election is not None)
+    awaited(lambda: first._log.heartbeat() or second._log._commits._election is not None)
     first.close()
     awaited(lambda: second.is_restored)
     produce(connect(), RAWS[40:80])
@@ -186,7 +186,7 @@ def test_an_election_that_is_lost_before_it_is_used_is_stood_for_again(connect, 
 
     def expelled_once(transactions, alive):
         begin(transactions, alive)
-        calls.append(worker._log._election)
+        calls.append(worker._log._commits._election)
         if len(calls) == 1:
             calls[0]._member.unsubscribe()  # out of the group, as one that has missed its heartbeats
 
@@ -204,11 +204,11 @@ def test_one_that_was_expelled_and_joins_again_deposes_nobody(connect):
     """Its client would claim the partition that it had; of two that claim one, neither would be given it."""
     first, second = connect(), connect()
     first.acquire("first")
-    expelled = first._election
+    expelled = first._commits._election
     member = MemberToRemove(member_id=expelled.membership.member_id)
     expelled._admin.remove_group_members(expelled._group, [member])
     second.acquire("second")
-    serving = second._election.membership
+    serving = second._commits._election.membership
     with beating(second):
         deadline = time.monotonic() + 20 * SESSION
         is_settled = False
@@ -220,7 +220,7 @@ def test_one_that_was_expelled_and_joins_again_deposes_nobody(connect):
         with pytest.raises(Fenced, match=r"second at .* has taken over"):
             expelled._beat()
     second.heartbeat()
-    assert second._election.membership.member_id == serving.member_id
+    assert second._commits._election.membership.member_id == serving.member_id
 
 
 # Others in the group
@@ -339,8 +339,8 @@ def test_a_long_stretch_of_aborted_records_is_no_transaction_that_hangs(connect,
     """A reader that passes over them returns nothing for longer than any transaction may last."""
     log = connect(transaction_timeout=0.5)
     produce(log, RAWS[:30])
-    monkeypatch.setattr(log_module, "GRACE_SECONDS", 0.0)
-    seeker, polls = log._log._seeker, []
+    monkeypatch.setattr(kafka_records, "GRACE_SECONDS", 0.0)
+    seeker, polls = log._log._records._seeker, []
 
     class Passing:
         """Advances by one offset in a fifth of a second, and stands still from the 20th on where it `sticks`."""
@@ -356,10 +356,10 @@ def test_a_long_stretch_of_aborted_records_is_no_transaction_that_hangs(connect,
         def position(self, _):
             return min(len(polls), 6 if not sticks else 2)
 
-    log._log._seeker, sticks = Passing(), False
+    log._log._records._seeker, sticks = Passing(), False
     assert [record.value for record in log.read(Partition("events", 0), 0, 30)] != []
     polls.clear()
-    log._log._seeking, sticks = None, True
+    log._log._records._seeking, sticks = None, True
     with pytest.raises(LogError, match="it hangs"):
         log.read(Partition("events", 0), 0, 30)
 

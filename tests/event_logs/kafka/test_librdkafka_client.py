@@ -239,7 +239,7 @@ def test_a_form_that_is_not_known_is_refused(clients, monkeypatch):
 def test_offsets_of_a_membership_that_is_out_of_date_are_refused(connect):
     log = connect()
     log.acquire("a")
-    now = log._election.membership
+    now = log._commits._election.membership
     for stale, error in [
         (now._replace(generation_id=now.generation_id + 1), errors.IllegalGenerationError),
         (now._replace(generation_id=now.generation_id - 1), errors.IllegalGenerationError),
@@ -625,7 +625,7 @@ def test_a_learner_of_the_other_library_fences_one_that_fell_silent(connect, tmp
     silent = new_worker(connect(old), tmp_path / "s", pace=PACE)
     silent.start("silent")
     successor = new_worker(connect(new, elected_within=PATIENCE), tmp_path / "s", pace=PACE)
-    silent._log._election._member.unsubscribe()  # out of the group, as one that is expelled
+    silent._log._commits._election._member.unsubscribe()  # out of the group, as one that is expelled
     successor.start("successor")
     successor.run(until_end=True)
     with pytest.raises(Fenced):

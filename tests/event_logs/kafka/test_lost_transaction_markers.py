@@ -75,7 +75,9 @@ def still_open(log):
         for topic, count in TOPICS.items()
         for number in range(count)
     ]
-    return {(*place, found.first) for place, found in open_transactions(log._log._admin, places).items()}
+    return {
+        (*place, found.first) for place, found in open_transactions(log._log._cluster.admin, places).items()
+    }
 
 
 @both

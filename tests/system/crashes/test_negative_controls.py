@@ -29,7 +29,7 @@ from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import JournalError, LogError
-from streamnb.event_logs.kafka import kafka_log
+from streamnb.event_logs.kafka import kafka_commits
 from streamnb.event_logs.kafka.kafka_log import KafkaLog
 from streamnb.event_logs.kafka.kafka_python_client import send_all
 from streamnb.event_logs.kafka.kafka_transactions import Transactions
@@ -178,7 +178,7 @@ class Fated(KafkaLog):
         super().__init__(*arguments, **options)
 
     def acquire(self, owner):
-        with patch.object(kafka_log, "Transactions", partial(self.transactions, fate=self._fate)):
+        with patch.object(kafka_commits, "Transactions", partial(self.transactions, fate=self._fate)):
             super().acquire(owner)
 
 
@@ -256,9 +256,14 @@ class ReadsBeforeFencing(Fated):
 
     transactions = OneForEach
 
-    def offsets(self, partition):
-        place, seeker = TopicPartition(*partition), self._seeker._consumer
-        return seeker.beginning_offsets([place])[place], seeker.end_offsets([place])[place]
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self._cluster.offset_ranges = self._readable_ranges
+
+    def _readable_ranges(self, partitions):
+        places, seeker = [TopicPartition(*it) for it in partitions], self._records._seeker._consumer
+        firsts, ends = seeker.beginning_offsets(places), seeker.end_offsets(places)
+        return {it: (firsts[place], ends[place]) for it, place in zip(partitions, places, strict=True)}
 
 
 def serve(stage, kind, path):
@@ -364,7 +369,7 @@ class GroupPositions(Fated):
     transactions = WithoutOffsets
 
     def seek(self, positions):
-        noted = self._admin.list_group_offsets(self._name)[self._name]
+        noted = self._cluster.admin.list_group_offsets(self._name)[self._name]
         places = {Partition(*place): found.offset for place, found in noted.items()}
         super().seek({partition: places.get(partition, at) for partition, at in positions.items()})
 
@@ -374,7 +379,7 @@ class GroupPositions(Fated):
                 TopicPartition(*partition): OffsetAndMetadata(offset, "", -1)
                 for partition, offset in transaction.positions.items()
             }
-            self._election._member.commit(noted)
+            self._commits._election._member.commit(noted)
 
 
 class OffsetsFirst(GroupPositions):
