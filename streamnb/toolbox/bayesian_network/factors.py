@@ -37,6 +37,11 @@ class Factor(NamedTuple):
     logs: Logs
     misses: Misses = None
 
+    def shares(self) -> Floats:
+        """Return the values; a value with a factor alpha -> 0 is 0."""
+        shares: Floats = np.exp(self.logs)
+        return shares if self.misses is None else np.where(self.misses > 0, 0.0, shares)
+
 
 def product(factors: Sequence[Factor]) -> Factor:
     """Return the product of all factors. Raises ValueError for more than `MOST_CELLS` entries."""

@@ -8,7 +8,7 @@ Tables grow as values appear. No table may exceed a limit of cells; new values b
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -82,6 +82,25 @@ class FamilyTables:
         """Return True for each value that is declared or has a weight, bool[values]."""
         size = len(self._codes[v])
         return (self.shape.met[v, :size] > 0) | (not self.is_open[v])
+
+    def recount(
+        self,
+        before: Iterable[tuple[int, tuple[int, ...], int]],
+        after: Iterable[tuple[int, tuple[int, ...], int]],
+    ) -> int:
+        """Replace the expected counts of an event; return the change, in units of 2^-30 example."""
+        change: dict[tuple[int, tuple[int, ...]], int] = {}
+        for sign, parts in ((-1, before), (1, after)):
+            for v, codes, weight in parts:
+                change[v, codes] = change.get((v, codes), 0) + sign * weight
+        for (v, codes), weight in change.items():
+            if weight:
+                self.expect(v, codes, weight)
+        return sum(map(abs, change.values()))
+
+    def live_values(self, v: int) -> list[Any]:
+        """Return the values of a variable: declared, or with a positive weight."""
+        return [value for value, is_live in zip(self.values(v), self.is_live(v), strict=True) if is_live]
 
     def is_known(self, v: int, code: int) -> bool:
         """Return True if the code belongs to a value that is declared or has a weight."""

@@ -15,6 +15,7 @@ revisited in turn. An event that leaves the window keeps its last expected count
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple, Self
@@ -22,8 +23,10 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.toolbox.bayesian_network.completions import WeighedCompletions
 from streamnb.toolbox.bayesian_network.family_counts import FINE
 from streamnb.toolbox.bayesian_network.network import BayesianNetwork
+from streamnb.toolbox.bayesian_network.network_kernels import NetworkArrays, SmoothedNetwork
 from streamnb.toolbox.semi_supervised.em_window import EventWindow, WindowEvent, apportioned, as_plain
 from streamnb.values.example_weights import units
 from streamnb.values.nominal_values import as_event
@@ -32,6 +35,8 @@ from streamnb.values.savable import Savable
 from streamnb.values.state_validation import check_made, checked, count, counts, named, state_errors
 from streamnb.values.type_aliases import Array, State
 
+_WORLDS = 1 << 12  # maximum number of ways to fill the gaps of an event by enumeration; beyond it elimination
+_PATTERNS, _FEW = 256, 64  # cached patterns of gaps, and the maximum number of ways of a cached one
 _NETWORK, _KEPT = "network_", "kept_"  # prefixes of the names of arrays in a state
 
 Parts = tuple["NetworkPart", ...]
@@ -49,6 +54,55 @@ class NetworkPart(NamedTuple):
     variable: int
     codes: tuple[int, ...]
     weight: int
+
+
+class ExpectedCells:
+    """Expected cells of events with gaps in a network that is learned meanwhile.
+
+    Invariant: the probabilities of the cells of each table sum to 1, and enumeration and elimination agree.
+    """
+
+    def __init__(self, network: BayesianNetwork) -> None:
+        self._network, self._tables = network, network.counted
+        self._smoothed_for: NetworkArrays | None = None  # layout of the tables for which `_smoothed` holds
+        self._worlds: dict[Any, WeighedCompletions] = {}  # cached ways to fill gaps, by pattern
+
+    def _smoothing(self) -> SmoothedNetwork:
+        if self._smoothed_for is not self._tables.shape:
+            self._smoothed_for = self._tables.shape
+            self._smoothed = self._network.smoothed()
+        return self._smoothed
+
+    def of_event(self, row: Sequence[int]) -> list[tuple[int, list[tuple[tuple[int, ...], float]]]]:
+        """Return, for each variable, the possible cells of an event in its table, with their probabilities.
+
+        The event is given by its codes, -1 for a gap. A variable whose family contains a variable without
+        values is omitted. The result is empty if declared tables exclude the event.
+        """
+        known = {v: code for v, code in enumerate(row) if self._tables.is_known(v, code)}
+        gaps = [v for v in range(len(self._tables.dag)) if v not in known]
+        values = {v: tuple(np.flatnonzero(self._tables.is_live(v)).tolist()) for v in gaps}
+        key = tuple(known.items()), tuple(values.values())
+        worlds = self._worlds.get(key)
+        if worlds is None:
+            worlds = WeighedCompletions.from_codes(
+                [self._tables.family(v) for v in range(len(self._tables.dag))], known, values
+            )
+            if len(self._worlds) == _PATTERNS:
+                self._worlds.clear()
+            if worlds.number <= _FEW:
+                self._worlds[key] = worlds
+        if 0 < worlds.number <= _WORLDS:
+            shares = worlds.weighed(self._tables, self._smoothing())
+        elif self._network.inference.log_probability(known)[0] == -math.inf:
+            shares = None
+        else:
+            asked = (tuple(u for u in self._tables.family(v) if u not in known) for v, _ in worlds.cells)
+            shares = [self._network.inference.shares(numbers, known).ravel().tolist() for numbers in asked]
+        if shares is None:
+            return []
+        found = zip(worlds.cells, shares, strict=True)
+        return [(v, list(zip(cells, own, strict=True))) for (v, cells), own in found]
 
 
 class NetworkEM(Savable):
@@ -98,6 +152,7 @@ class NetworkEM(Savable):
             raise ValueError(f"keeps must be 'counts' or 'nothing', not {keeps!r}")
         self.network, self.window, self.revisits = network, window, revisits
         self.keeps = keeps
+        self._cells = ExpectedCells(network)
         self._kept = EventWindow()
         self._parts: list[Parts] = []  # expected counts of each kept event
         self.n_incomplete = 0
@@ -129,7 +184,7 @@ class NetworkEM(Savable):
         for _ in range(len(self._kept) if n is None else min(n, len(self._kept))):
             index, event = self._kept.next()
             parts = self._expected(self.network.encoded(event.x, adds=False), event.weight)
-            moved += self.network.recount(self._parts[index], parts)
+            moved += self.network.counted.recount(self._parts[index], parts)
             self._parts[index] = parts
         return moved / FINE
 
@@ -206,7 +261,7 @@ class NetworkEM(Savable):
     def _learn_incomplete(self, x: Mapping[Any, Any], row: Sequence[int], weight: int) -> None:
         self.network.meet(row, weight)
         parts = self._expected(row, weight)
-        self.network.recount((), parts)
+        self.network.counted.recount((), parts)
         self.n_incomplete += 1
         if self.window:
             self._kept.add(WindowEvent(as_plain(self._own(x)), weight, ()))
@@ -220,13 +275,13 @@ class NetworkEM(Savable):
 
     def _take_out(self, index: int) -> None:
         event = self._kept.take(index)
-        self.network.recount(self._parts.pop(index), ())
+        self.network.counted.recount(self._parts.pop(index), ())
         self.network.meet(self.network.encoded(event.x, adds=False), -event.weight)
 
     def _expected(self, row: Sequence[int], weight: int) -> Parts:
         """Return the cells in which an event is counted, with whole units in proportion to probability."""
         found = []
-        for v, cells in self.network.expected(row):
+        for v, cells in self._cells.of_event(row):
             shares = apportioned(weight * FINE, [share for _, share in cells])
             pairs = zip(cells, shares, strict=True)
             found += [NetworkPart(v, codes, part) for (codes, _), part in pairs if part]

@@ -49,7 +49,7 @@ class LabelledNetwork(BayesianNetwork):
         live = self.counted.is_live(0)
         found = np.zeros(live.size)
         if live.any():
-            factor = sum_of_products(self._factors({0, *known}, known), (0,))
+            factor = sum_of_products(self.inference.factors({0, *known}, known), (0,))
             part = factor.logs > -np.inf
             if factor.misses is not None:
                 part &= factor.misses == factor.misses[part].min(initial=2**62)

@@ -12,21 +12,19 @@ import numpy as np
 from streamnb.errors import UnlearnError
 from streamnb.features.attributes import Nominal, check_attributes
 from streamnb.kernels.array_types import Floats, Ints
-from streamnb.toolbox.bayesian_network.completions import WeighedCompletions
-from streamnb.toolbox.bayesian_network.dag import Dag, ancestors
+from streamnb.toolbox.bayesian_network.dag import Dag
 from streamnb.toolbox.bayesian_network.declared_cpts import given_tables
-from streamnb.toolbox.bayesian_network.factors import Factor, total
+from streamnb.toolbox.bayesian_network.factors import Factor
 from streamnb.toolbox.bayesian_network.family_counts import FamilyTables
 from streamnb.toolbox.bayesian_network.independence import Independence
 from streamnb.toolbox.bayesian_network.joint_table import JointTable, MostProbable, Names, by_values, side
 from streamnb.toolbox.bayesian_network.network_kernels import (
-    NetworkArrays,
     SmoothedNetwork,
     learn_event,
     unlearn,
 )
 from streamnb.toolbox.bayesian_network.network_smoothing import NetworkSmoothing
-from streamnb.toolbox.bayesian_network.variable_elimination import maximum, sum_of_products
+from streamnb.toolbox.bayesian_network.variable_elimination import NetworkInference, maximum, ratio
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.nominal_values import as_event, value_text
 from streamnb.values.number_ranges import is_missing
@@ -35,8 +33,6 @@ from streamnb.values.savable import Savable
 from streamnb.values.state_validation import check_made, count
 from streamnb.values.type_aliases import Array, State
 
-_WORLDS = 1 << 12  # maximum number of ways to fill the gaps of an event by enumeration; beyond it elimination
-_PATTERNS, _FEW = 256, 64  # cached patterns of gaps, and the maximum number of ways of a cached one
 Name = Hashable
 Values = Mapping[Name, Any]
 
@@ -46,9 +42,9 @@ class BayesianNetwork(Savable):
 
         P(Y_1, ..., Y_N) = prod_i P(Y_i | pa(Y_i))
 
-    The tables are counted from events and smoothed on read, or declared, or both: a row of a declared table
-    is its prior, and stands for `weight` examples. Values are compared by their text: True is "true". The
-    values of a variable are declared, taken from its declared table, or added as they appear.
+    Invariant: the tables hold counts of events, and are smoothed on read. A row of a declared table is its
+    prior, and stands for `weight` examples. Values are compared by their text: True is "true". The values of
+    a variable are declared, taken from its declared table, or added as they appear.
 
     Degenerate cases:
         missing         a variable that is absent, None, NaN or infinite is summed out in queries. An event is
@@ -146,8 +142,8 @@ class BayesianNetwork(Savable):
         self.made_with |= {"attributes": attributes, "weight": weight, "cells": cells}
         self.n_events = 0
         """Number of events with a weight that were learned, less those unlearned."""
-        self._read_for: NetworkArrays | None = None  # layout of the tables for which `_smoothed` holds
-        self._worlds: dict[Any, WeighedCompletions] = {}  # cached ways to fill gaps, by pattern
+        self.inference = NetworkInference(self.counted, self._read)
+        """Probabilities by numbers of variables and codes of values."""
 
     @property
     def parents(self) -> dict[Any, tuple[Any, ...]]:
@@ -158,7 +154,7 @@ class BayesianNetwork(Savable):
     @property
     def values(self) -> dict[Any, list[str]]:
         """Values by variable: declared, or with a positive weight."""
-        return {name: self._live(v) for v, name in enumerate(self._dag.names)}
+        return {name: self.counted.live_values(v) for v, name in enumerate(self._dag.names)}
 
     @property
     def n_bytes(self) -> int:
@@ -187,10 +183,10 @@ class BayesianNetwork(Savable):
     def table(self, name: Name) -> dict[tuple[str, ...], dict[str, float]]:
         """Return P(name | parents) as {value: probability} by the values of the parents. Raises KeyError."""
         (v,) = self._dag.numbers([name])
-        *above, own = [self._live(u) for u in self.counted.family(v)]
+        *above, own = [self.counted.live_values(u) for u in self.counted.family(v)]
         if not own or not all(above):
             return {}
-        rows = self._read_shares(v, {}).reshape(-1, len(own)).tolist()
+        rows = self.inference.read(v, {}).shares().reshape(-1, len(own)).tolist()
         return {at: dict(zip(own, row, strict=True)) for at, row in zip(product(*above), rows, strict=True)}
 
     def joint(self, *names: Name, given: Values | None = None) -> JointTable:
@@ -217,13 +213,11 @@ class BayesianNetwork(Savable):
     def probability(self, event: Values, given: Values | None = None) -> float:
         """Return P(event | given), both as value by variable. Errors as of `joint`."""
         asked, evidence = self._codes(event), self._codes(given or {})
-        below, misses = self._log_probability(evidence)
-        if below == -math.inf:
-            raise ValueError(f"the evidence {dict(given or {})!r} has probability 0")
+        base = self.inference.log_probability(evidence)
+        _check_possible(base, given)
         if any(evidence.get(v, code) != code for v, code in asked.items()):
             return 0.0
-        above, more = self._log_probability(evidence | asked)
-        return min(1.0, math.exp(above - below)) if more == misses else 0.0
+        return ratio(self.inference.log_probability(evidence | asked), base)
 
     def log_evidence(self, x: Values) -> float:
         """Return log P(x) in nats, with unknown values summed out; -inf if impossible.
@@ -231,7 +225,7 @@ class BayesianNetwork(Savable):
         Its sum over a stream, with each event before it is learned, compares networks. Raises TypeError for a
         value that is not a scalar. Other names are ignored.
         """
-        log, misses = self._log_probability(self._known(x))
+        log, misses = self.inference.log_probability(self._known(x))
         return -math.inf if misses else log
 
     def log_likelihood(self, events: Iterable[Values]) -> float:
@@ -253,14 +247,13 @@ class BayesianNetwork(Savable):
         evidence = self._codes(given or {})
         asked = names or tuple(name for name in self._dag.names if name not in (given or {}))
         numbers = self._asked(asked, evidence)
-        if any(not self._live(v) for v in numbers):
+        if any(not self.counted.live_values(v) for v in numbers):
             raise ValueError("one of these variables has no value yet")
-        below, misses = self._log_probability(evidence)
-        if below == -math.inf:
-            raise ValueError(f"the evidence {dict(given or {})!r} has probability 0")
-        found, above, more = maximum(self._factors({*numbers, *evidence}, evidence), numbers)
-        values = {self._dag.names[v]: self._live(v)[i] for v, i in found.items()}
-        return MostProbable(values, min(1.0, math.exp(above - below)) if more == misses else 0.0)
+        base = self.inference.log_probability(evidence)
+        _check_possible(base, given)
+        found, above, more = maximum(self.inference.factors({*numbers, *evidence}, evidence), numbers)
+        values = {self._dag.names[v]: self.counted.live_values(v)[i] for v, i in found.items()}
+        return MostProbable(values, ratio((above, more), base))
 
     def independent(self, a: Names, b: Names, given: Names = (), tolerance: float = 1e-9) -> Independence:
         """Compare the probabilities: are `a` and `b` independent given `given`? See `JointTable.independent`.
@@ -297,10 +290,6 @@ class BayesianNetwork(Savable):
                 raise UnlearnError(f"this event was never learned with weight {w}")
             self.n_events -= 1
 
-    def family(self, v: int) -> tuple[int, ...]:
-        """Return the numbers of the parents of variable `v`, and its own. Raises IndexError."""
-        return self.counted.family(v)
-
     def encoded(self, x: Values, *, adds: bool) -> list[int]:
         """Return the code of each variable of an event, -1 if it has none; new values are added if `adds`."""
         found: list[int] = self._row(self._texts(x), adds=adds).tolist()
@@ -311,51 +300,9 @@ class BayesianNetwork(Savable):
         self.counted.meet(row, weight)
         self.n_events += 1 if weight > 0 else -1
 
-    def recount(
-        self,
-        before: Iterable[tuple[int, tuple[int, ...], int]],
-        after: Iterable[tuple[int, tuple[int, ...], int]],
-    ) -> int:
-        """Replace the expected counts of an event; return the change, in units of 2^-30 example."""
-        change: dict[tuple[int, tuple[int, ...]], int] = {}
-        for sign, parts in ((-1, before), (1, after)):
-            for v, codes, weight in parts:
-                change[v, codes] = change.get((v, codes), 0) + sign * weight
-        for (v, codes), weight in change.items():
-            if weight:
-                self.counted.expect(v, codes, weight)
-        return sum(map(abs, change.values()))
-
-    def expected(self, row: Sequence[int]) -> list[tuple[int, list[tuple[tuple[int, ...], float]]]]:
-        """Return, for each variable, the possible cells of an event in its table, with their probabilities.
-
-        The event is given by its codes, -1 for a gap. A variable whose family contains a variable without
-        values is omitted. The result is empty if declared tables exclude the event.
-        """
-        known = {v: code for v, code in enumerate(row) if self.counted.is_known(v, code)}
-        gaps = [v for v in range(len(self._dag)) if v not in known]
-        values = {v: tuple(np.flatnonzero(self.counted.is_live(v)).tolist()) for v in gaps}
-        key = tuple(known.items()), tuple(values.values())
-        worlds = self._worlds.get(key)
-        if worlds is None:
-            worlds = WeighedCompletions.from_codes(
-                [self.counted.family(v) for v in range(len(self._dag))], known, values
-            )
-            if len(self._worlds) == _PATTERNS:
-                self._worlds.clear()
-            if worlds.number <= _FEW:
-                self._worlds[key] = worlds
-        if 0 < worlds.number <= _WORLDS:
-            shares = worlds.weighed(self.counted, self._reads())
-        elif self._log_probability(known)[0] == -math.inf:
-            shares = None
-        else:
-            asked = (tuple(u for u in self.counted.family(v) if u not in known) for v, _ in worlds.cells)
-            shares = [self._shares(numbers, known).ravel().tolist() for numbers in asked]
-        if shares is None:
-            return []
-        found = zip(worlds.cells, shares, strict=True)
-        return [(v, list(zip(cells, own, strict=True))) for (v, cells), own in found]
+    def smoothed(self) -> SmoothedNetwork:
+        """Return smoothing parameters for the kernels."""
+        return self._smoothing.arrays(self.counted, np.zeros(0))
 
     def state(self) -> State:
         """Return all counts. Raises TypeError for names that JSON cannot hold."""
@@ -369,16 +316,6 @@ class BayesianNetwork(Savable):
         self.counted.load_state(meta, arrays)
         self.n_events = events
         return self
-
-    def _reads(self) -> SmoothedNetwork:
-        if self._read_for is not self.counted.shape:
-            self._read_for = self.counted.shape
-            self._smoothed = self._smoothing.arrays(self.counted, np.zeros(0))
-        return self._smoothed
-
-    def _live(self, v: int) -> list[str]:
-        live = self.counted.is_live(v)
-        return [value for value, is_live in zip(self.counted.values(v), live, strict=True) if is_live]
 
     def _texts(self, x: Values) -> list[Any]:
         found = map(as_event(x).get, self._dag.names)
@@ -405,7 +342,8 @@ class BayesianNetwork(Savable):
         for v, (name, value) in zip(numbers, values.items(), strict=True):
             code = self.counted.lookup(v).get(self._text(v, value), -1)
             if not self.counted.is_known(v, code):
-                raise KeyError(f"{value!r} is not a value of {name!r}; the values are {self._live(v)}")
+                live = self.counted.live_values(v)
+                raise KeyError(f"{value!r} is not a value of {name!r}; the values are {live}")
             found[v] = code
         return found
 
@@ -418,38 +356,18 @@ class BayesianNetwork(Savable):
     def _read(self, v: int, codes: Mapping[int, int]) -> Factor:
         return self._smoothing.factor(self.counted, v, codes)
 
-    def _read_shares(self, v: int, codes: Mapping[int, int]) -> Floats:
-        """Return probabilities; a value with a factor alpha -> 0 has 0."""
-        factor = self._read(v, codes)
-        shares: Floats = np.exp(factor.logs)
-        return shares if factor.misses is None else np.where(factor.misses > 0, 0.0, shares)
-
-    def _factors(self, wanted: Iterable[int], evidence: Mapping[int, int]) -> list[Factor]:
-        """Return P(v | parents) of the wanted variables and their ancestors; all other factors sum to 1."""
-        return [self._read(v, evidence) for v in sorted(ancestors(self._dag.parents, wanted))]
-
-    def _log_probability(self, evidence: Mapping[int, int]) -> tuple[float, int]:
-        return total(sum_of_products(self._factors(evidence, evidence), ()))
-
     def _distribution(
         self, names: Sequence[Name], given: Values | None
     ) -> tuple[dict[Any, list[str]], Floats] | None:
         """Return the live values of each variable and P of each combination; None if a variable has none."""
         evidence = self._codes(given or {})
         numbers = self._asked(names, evidence)
-        if any(not self._live(v) for v in numbers):
+        if any(not self.counted.live_values(v) for v in numbers):
             return None
-        shares = self._shares(numbers, evidence)
-        return {name: self._live(v) for name, v in zip(names, numbers, strict=True)}, shares
+        shares = self.inference.shares(numbers, evidence)
+        return {name: self.counted.live_values(v) for name, v in zip(names, numbers, strict=True)}, shares
 
-    def _shares(self, numbers: tuple[int, ...], evidence: Mapping[int, int]) -> Floats:
-        """Return P of each combination of live values. Raises ValueError if P(evidence) is 0."""
-        factor = sum_of_products(self._factors({*numbers, *evidence}, evidence), numbers)
-        below, misses = total(factor)
-        if below == -math.inf:
-            raise ValueError("the evidence has probability 0")
-        shares = np.exp(factor.logs - below)
-        if factor.misses is not None:
-            shares = np.where(factor.misses > misses, 0.0, shares)
-        found: Floats = shares / shares.sum()
-        return found
+
+def _check_possible(evidence: tuple[float, int], given: Values | None) -> None:
+    if evidence[0] == -math.inf:
+        raise ValueError(f"the evidence {dict(given or {})!r} has probability 0")

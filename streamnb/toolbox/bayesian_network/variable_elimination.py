@@ -10,10 +10,56 @@ Koller and Friedman, Probabilistic graphical models (2009), chapters 9 and 13.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import combinations
 
+import numpy as np
+
+from streamnb.kernels.array_types import Floats
+from streamnb.toolbox.bayesian_network.dag import ancestors
 from streamnb.toolbox.bayesian_network.factors import Factor, maximised, product, summed, total
+from streamnb.toolbox.bayesian_network.family_counts import FamilyTables
+
+
+class NetworkInference:
+    """Sums over the joint distribution of a network.
+
+    Invariant: the result is the sum over the whole joint table, but only the factors of the variables of a
+    question and of their ancestors are read, because all other factors sum to 1.
+
+    Args:
+        tables: the counts, with the graph.
+        read: returns P(v | parents) as a factor, for a variable and known codes.
+    """
+
+    def __init__(self, tables: FamilyTables, read: Callable[[int, Mapping[int, int]], Factor]) -> None:
+        self._tables, self.read = tables, read
+
+    def factors(self, wanted: Iterable[int], evidence: Mapping[int, int]) -> list[Factor]:
+        """Return P(v | parents) of the wanted variables and their ancestors."""
+        return [self.read(v, evidence) for v in sorted(ancestors(self._tables.dag.parents, wanted))]
+
+    def log_probability(self, evidence: Mapping[int, int]) -> tuple[float, int]:
+        """Return log P(evidence), and its number of factors that are 0 only in the limit."""
+        return total(sum_of_products(self.factors(evidence, evidence), ()))
+
+    def shares(self, numbers: tuple[int, ...], evidence: Mapping[int, int]) -> Floats:
+        """Return P of each combination of live values. Raises ValueError if P(evidence) is 0."""
+        factor = sum_of_products(self.factors({*numbers, *evidence}, evidence), numbers)
+        below, misses = total(factor)
+        if below == -math.inf:
+            raise ValueError("the evidence has probability 0")
+        shares = np.exp(factor.logs - below)
+        if factor.misses is not None:
+            shares = np.where(factor.misses > misses, 0.0, shares)
+        found: Floats = shares / shares.sum()
+        return found
+
+
+def ratio(above: tuple[float, int], below: tuple[float, int]) -> float:
+    """Return P(a, b) / P(b) from both log probabilities; 0 if a has more factors that are 0 in the limit."""
+    return min(1.0, math.exp(above[0] - below[0])) if above[1] == below[1] else 0.0
 
 
 def sum_of_products(factors: Iterable[Factor], kept: tuple[int, ...]) -> Factor:

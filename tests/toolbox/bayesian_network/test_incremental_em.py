@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from streamnb import BayesianNetwork, NetworkEM
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.formats.snapshot_container import part_digest
+from streamnb.toolbox.bayesian_network.incremental_em import ExpectedCells
 from tests.oracles.network_oracle import networks
 from tests.support.states import digest, through_a_snapshot
 
@@ -146,10 +147,10 @@ def test_counting_worlds_is_elimination(case, smoothing):
     parents, events = case
     network = taught(parents, events, **smoothing).network
     for x, _ in events:
-        row = network.encoded(x, adds=False)
-        counted_through = network.expected(row)
-        with mock.patch("streamnb.toolbox.bayesian_network.network._WORLDS", 0):
-            eliminated = network.expected(row)
+        row, cells_now = network.encoded(x, adds=False), ExpectedCells(network)
+        counted_through = cells_now.of_event(row)
+        with mock.patch("streamnb.toolbox.bayesian_network.incremental_em._WORLDS", 0):
+            eliminated = cells_now.of_event(row)
         assert [v for v, _ in counted_through] == [v for v, _ in eliminated]
         for (_, cells), (_, others) in zip(counted_through, eliminated, strict=True):
             assert [codes for codes, _ in cells] == [codes for codes, _ in others]
