@@ -55,7 +55,7 @@ class ClassifierKind(NamedTuple):
 
 CLASSIFIERS: dict[str, ClassifierKind] = {
     "semi_supervised": ClassifierKind(
-        "toolbox.semi_supervised.semi_supervised_mixture:labelled_and_both",
+        "toolbox.semi_supervised.semi_supervised_nb:labelled_and_both",
         own={"unlabelled_weight": 0.1, "unlabelled_window": 200, "revisits": 1},
         shared=("alpha", "m", "p", "prior", "event_model"),
         takes_attributes=True,

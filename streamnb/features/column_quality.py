@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.errors import OddValuesWarning
+from streamnb.errors import OddValuesWarning, UndeclaredTextWarning
+from streamnb.features.event_reader import EventReader
 from streamnb.features.number_notation import QUOTED, Notation, notation_of, odd_cells, units_of
 from streamnb.features.schema_inference import ENOUGH, FieldSummary
 from streamnb.values.messages import Message, warn_user
@@ -44,6 +45,16 @@ def warn_of_labels(labels: Iterable[Any], warned: set[Any]) -> None:
         remedy = "y.str.strip().str.casefold() makes them one class"
         text = f"{ALIKE}: {named}{more}; {remedy}"
         warn_user(Message("labels-alike", text, labels=new[0], groups=len(new)), OddValuesWarning)
+
+
+def warn_of_sentences(reader: EventReader, x: Any, model: str) -> None:
+    """Warn of texts. Python shows a warning once per line of user code, whatever line here raises it."""
+    for name in reader.sentences(x):
+        text = (
+            f"attribute {name!r} looks like a text, and is taken for one value: "
+            f"{model}(attributes={{{name!r}: 'text'}}) reads its words, 'nominal' keeps it as one value"
+        )
+        warn_user(Message("text-as-value", text, paths=[str(name)]), UndeclaredTextWarning)
 
 
 def _seen(series: Any) -> FieldSummary | None:

@@ -80,6 +80,10 @@ class EventReader:
             if columns is not None:
                 return FrameColumns(columns)
             events = rows_of_plain(events)
+        return self.written_rows(events)
+
+    def written_rows(self, events: Sequence[Any]) -> EventWriter:
+        """Write many events."""
         writer = EventWriter()
         self.write_all(writer, events)
         return writer

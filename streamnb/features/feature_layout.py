@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Hashable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from streamnb.errors import SnapshotError
 from streamnb.kernels.array_types import Ints
 from streamnb.statistics.counts import Counts
-from streamnb.values.attribute_kinds import KINDS
+from streamnb.values.attribute_kinds import CONTINUOUS, KINDS
+from streamnb.values.nominal_values import as_event
 from streamnb.values.state_names import checked_attributes, plain_attribute
 from streamnb.values.type_aliases import Codes, Flags
 
@@ -81,6 +82,21 @@ class Layout:
         fields = [self.field(name, adds=adds) for name in other.fields]
         return np.array(groups, dtype=np.int32), np.array(fields, dtype=np.int32)
 
+    def within(
+        self, x: Any, known: tuple[int, int], kind_of: Callable[[Any, Any], int], *, if_unknown: bool = True
+    ) -> Any:
+        """Return an event without the attributes that are not among the first `known` groups and fields.
+
+        `if_unknown` keeps attributes without a number. `kind_of` returns the kind of a name and a value.
+        """
+
+        def is_within(name: Any, value: Any) -> bool:
+            kind = kind_of(name, value)
+            number = self.fields.get(name) if kind == CONTINUOUS else self.groups.get((kind, name))
+            return if_unknown if number is None else number < known[kind == CONTINUOUS]
+
+        return {name: value for name, value in as_event(x).items() if is_within(name, value)}
+
     def described(self) -> dict[str, Any]:
         """Return groups and fields as JSON can hold them."""
         groups = [[kind, plain_attribute(name)] for kind, name in self.groups]
@@ -102,6 +118,31 @@ class Layout:
     def fields_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
         """Return the field of each value; see `Numbering`."""
         return numbers_of(names, places, adds, self.field)
+
+
+class TypesLearned(Protocol):
+    """Types by which attributes were learned; implemented by `Layout` and `LearnedTypes`."""
+
+    @property
+    def groups(self) -> Collection[tuple[int, Any]]:
+        """(kind, name) of texts and nominal attributes."""
+
+    @property
+    def fields(self) -> Collection[Any]:
+        """Names of continuous attributes."""
+
+
+class LearnedTypes(NamedTuple):
+    """A snapshot of the types that were learned; see `TypesLearned`."""
+
+    groups: Collection[tuple[int, Any]]
+    fields: Collection[Any]
+
+
+def learned_types(layout: TypesLearned, name: Any) -> list[int]:
+    """Return the kinds by which an attribute was learned."""
+    kinds = [kind for kind in KINDS if (kind, name) in layout.groups]
+    return [*kinds, CONTINUOUS] if name in layout.fields else kinds
 
 
 def numbers_of(names: dict[Any, int], places: Codes, adds: Flags, number: Callable[..., int]) -> Codes:

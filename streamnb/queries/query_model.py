@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 from streamnb.config import CLASSIFIERS, Config
 from streamnb.engine.journal.journal_history import find, last
-from streamnb.engine.labels.batches import PredictedBatch
 from streamnb.engine.processing.named_classes import ranked_by_class
-from streamnb.engine.processing.prediction_pipeline import PredictionPipeline
+from streamnb.engine.processing.prediction_pipeline import PredictedBatch, PredictionPipeline
 from streamnb.engine.settings import Settings
 from streamnb.errors import ConfigError, MalformedEvent, SnapshotError, StreamnbError
 from streamnb.events import Event
@@ -114,7 +113,7 @@ class QueryModel(NamedTuple):
         if posteriors.used is None:
             return [self._warning(event) for event in events]
         xs = [{name: value for name, value in event.x.items() if name != ENTITY} for event in events]
-        used = zip(events, posteriors.used.tolist(), self.model.other_spellings(xs), strict=True)
+        used = zip(events, posteriors.used.tolist(), self.model.lookup.other_spellings(xs), strict=True)
         return [self._unused(e, near) if is_used else self._nothing_used(e) for e, is_used, near in used]
 
     def _warning(self, event: Event) -> Message | None:
@@ -136,7 +135,7 @@ class QueryModel(NamedTuple):
         )
 
     def _unused(self, event: Event, near: Sequence[UnusedValue]) -> Message | None:
-        found = [*self.model.other_types(event.x), *near]
+        found = [*self.model.lookup.other_types(event.x), *near]
         text = "; ".join(one.message for one in found[:_MOST_TOLD])
         names = [str(one.attribute) for one in found]
         return Message("values-not-used", text, attributes=names) if text else None

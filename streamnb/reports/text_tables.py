@@ -147,7 +147,8 @@ def action_text(acted: ActionReport) -> str:
 
 def tenants(model: TenantModels, top: int) -> dict[str, Any]:
     """Return the number of models, and events, predictions and right predictions of the largest."""
-    return {"models": model.n_tenants, "largest": [one._asdict() for one in model.top(top)]}
+    use = model.use(top)
+    return {"models": use.tenants, "largest": [one._asdict() for one in use.top]}
 
 
 def print_tenants(described: dict[str, Any] | None) -> None:

@@ -60,23 +60,22 @@ class FollowerThread(ABC):
 
     @abstractmethod
     def _follow(self, log: Log) -> None:
-        """Follow until `is_over`. Raises StreamnbError."""
+        """Follow until `_is_over`. Raises StreamnbError."""
 
-    def is_over(self) -> bool:
-        """Return True if it must not follow now."""
+    def _is_over(self) -> bool:
         return self._stopping
 
-    def is_due(self) -> bool:
+    def _is_due(self) -> bool:
         """Wait until it should follow; return False to end the thread."""
         return not self._stopping
 
     def _run(self) -> None:
-        while self.is_due():
+        while self._is_due():
             try:
                 with closing(context.existing_log(self.config)) as log:
                     self._follow(log)
             except StreamnbError as error:
-                if self.is_over():
+                if self._is_over():
                     continue
                 if str(error) != self.problem:
                     self._tell(Message("following-restarts", f"{self._again}: {error}", error=str(error)))

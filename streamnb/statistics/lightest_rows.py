@@ -13,7 +13,7 @@ import numpy as np
 from streamnb.kernels.array_types import Ints
 from streamnb.kernels.growable_arrays import ranking
 from streamnb.kernels.jit import kernel
-from streamnb.statistics.row_sums import row_sum, row_sums
+from streamnb.statistics.counts import row_sum, row_sums
 from streamnb.values.type_aliases import Codes, Flags
 
 _COLUMNS = 16  # with more columns, an array of row weights is small next to the table

@@ -140,10 +140,10 @@ def main():
             )
         print(f"median ratio {median(ratios):.3f}; with a topic of tenants {median(told):.3f}")
         print(
-            f"models at work {models._desk.n_bytes / 1e6:.1f} MB, of {models.use(1).at_work:,} of {models.n_tenants:,} tenants"
+            f"models at work {models.store.active.n_bytes / 1e6:.1f} MB, of {models.use(1).at_work:,} of {models.use(0).tenants:,} tenants"
         )
         print(
-            f"put away {models._shelf.n_bytes / 1e6:.1f} MB, of which runs {models.state()[1]['runs'].nbytes / 1e6:.1f} MB"
+            f"put away {models.store.cold.n_bytes / 1e6:.1f} MB, of which runs {models.state()[1]['runs'].nbytes / 1e6:.1f} MB"
         )
         wrong, n_bytes = differing(models, events)
         print(f"models of their own take {n_bytes / 1e6:.1f} MB; of {wrong} tenants the state differs")

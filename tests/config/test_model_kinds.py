@@ -28,7 +28,7 @@ from streamnb.errors import ConfigError
 from streamnb.models.interface.river_stream_model import RiverStreamModel
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.runtime import context, factories
-from streamnb.toolbox.semi_supervised.semi_supervised_mixture import BOTH, LABELLED
+from streamnb.toolbox.semi_supervised.semi_supervised_nb import BOTH, LABELLED
 from tests.benchmarks import measure
 from tests.support.service import model_digest, predictions, raw_events, records
 from tests.support.two_runs import run_stopped_run_again_and_verified

@@ -317,7 +317,7 @@ def test_no_value_of_a_real_stream_has_another_type_than_was_learned(streams, na
     learned = model.learned_types
     model.learn_many([e.x for e in events[first:]], [e.label for e in events[first:]])
     assert learned.groups or learned.fields
-    assert [one for e in events for one in model.other_types(e.x, learned)] == []
+    assert [one for e in events for one in model.lookup.other_types(e.x, learned)] == []
 
 
 def test_a_label_that_is_written_otherwise_stops_a_replay_before_it_writes(told, tmp_path):

@@ -35,7 +35,7 @@ from streamnb import (
 )
 from streamnb.errors import UnlearnError
 from streamnb.models.interface.river_stream_model import RiverStreamModel
-from streamnb.toolbox.semi_supervised.semi_supervised_mixture import labelled_and_both
+from streamnb.toolbox.semi_supervised.semi_supervised_nb import labelled_and_both
 from streamnb.values.attribute_kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from tests.support.states import bytes_of
 

@@ -19,9 +19,9 @@ from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.errors import ConfigError, NotElected, Unavailable
 from streamnb.evaluation.data_quality import LOOKED_AT, DataQuality, report_small_weights
 from streamnb.events import Event
+from streamnb.features.feature_layout import LearnedTypes
 from streamnb.formats.terminal_text import emit, printable, warn
 from streamnb.models.naive_bayes.counting_model import CountingModel
-from streamnb.models.naive_bayes.unused_values import LearnedTypes
 from streamnb.reports.text_tables import print_informative, print_report, print_summary
 from streamnb.runtime import context, factories
 from streamnb.runtime.shutdown import Stop, warm_up
@@ -137,7 +137,7 @@ class _FieldMonitor(Sensor):
         model = self._learner.model
         if not isinstance(model, CountingModel):
             return
-        for one in model.other_types(event.x, self._types):
+        for one in model.lookup.other_types(event.x, self._types):
             self._other_types[one.attribute] += 1
             if self._other_types[one.attribute] == 1:
                 text = f"event {event.id}: {one.message}; these are learned as another attribute"

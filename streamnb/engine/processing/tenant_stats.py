@@ -30,7 +30,7 @@ _LABELS = 10
 
 
 class TenantStats:
-    """Due tenants, in addition to `TenantedModel.changed`.
+    """Due tenants, in addition to `TenantTable.changed`.
 
     Args:
         topic: topic of the records.
@@ -52,7 +52,7 @@ class TenantStats:
             return None
         if before is not None and before.topic == topic:
             return before
-        model.changed = model.counted()[:, 0] > 0
+        model.store.changed = model.store.counted()[:, 0] > 0
         return TenantStats(topic)
 
     @staticmethod
@@ -62,20 +62,20 @@ class TenantStats:
             return False
         if before is None or before.topic != topic:
             return model.n_events > 0
-        return bool(before.gone) or bool(model.changed.any())
+        return bool(before.gone) or bool(model.store.changed.any())
 
     def due(self, model: StreamModel) -> set[str]:
         """Return the names of due tenants."""
         assert isinstance(model, TenantedModel)  # noqa: S101  see `of_topic`
-        names = model.names
-        return {*self.gone, *(names[number] for number in np.flatnonzero(model.changed).tolist())}
+        names = model.store.names
+        return {*self.gone, *(names[number] for number in np.flatnonzero(model.store.changed).tolist())}
 
     def begin_anew(self, names: Sequence[str], model: StreamModel) -> TenantStats | None:
         """Make all tenants due again, also the former `names`; None for a model without tenants."""
         if not isinstance(model, TenantedModel):
             return None
-        model.changed[:] = True
-        self.gone = sorted({*self.gone, *names} - {*model.names})
+        model.store.changed[:] = True
+        self.gone = sorted({*self.gone, *names} - {*model.store.names})
         return self
 
     def records(self, model: StreamModel, name: str, now: float, most: int) -> Iterator[NewRecord]:
@@ -83,17 +83,17 @@ class TenantStats:
         assert isinstance(model, TenantedModel)  # noqa: S101  see `of_topic`
         left, gone = MOST_BYTES, self.gone[:most]
         self.gone = self.gone[most:]
-        known = {*model.names} if gone else set()  # a tenant that returned is written below
+        known = {*model.store.names} if gone else set()  # a tenant that returned is written below
         yield from (self._record(tenant, b"") for tenant in gone if tenant not in known)
-        due = np.flatnonzero(model.changed)
+        due = np.flatnonzero(model.store.changed)
         turn = np.roll(due, -int(np.searchsorted(due, self.next)))[: most - len(gone)].tolist()
         of = ModelInfo(name, model.n_events)
-        for number, standing in zip(turn, model.tenant_stats(turn, _LABELS), strict=True):
+        for number, standing in zip(turn, model.store.tenant_stats(turn, _LABELS), strict=True):
             if left <= 0:
                 break
             record = self._record(standing.tenant.name, _named_tenant(standing, of, now))
             left -= len(record.key or b"") + len(record.value)
-            model.changed[number], self.next = False, number + 1
+            model.store.changed[number], self.next = False, number + 1
             yield record
 
     def _record(self, tenant: str, value: bytes) -> NewRecord:
@@ -103,7 +103,7 @@ class TenantStats:
         """Return the snapshot part."""
         assert isinstance(model, TenantedModel)  # noqa: S101  see `of_topic`
         meta = {"topic": self.topic, "next": self.next, "gone": self.gone}
-        return SnapshotPart(meta, {"due": np.flatnonzero(model.changed)})
+        return SnapshotPart(meta, {"due": np.flatnonzero(model.store.changed)})
 
     @classmethod
     def from_part(cls, part: SnapshotPart, model: StreamModel) -> TenantStats | None:
@@ -113,10 +113,10 @@ class TenantStats:
         with state_errors("the standings of tenants"):
             made = cls(str(part.meta["topic"]))
             made.next, made.gone = count(part.meta, "next"), list(map(str, part.meta["gone"]))
-            due = part.arrays["due"]
-            if due.dtype != np.int64 or due.ndim != 1 or ((due < 0) | (due >= model.changed.size)).any():
+            due, changed = part.arrays["due"], model.store.changed
+            if due.dtype != np.int64 or due.ndim != 1 or ((due < 0) | (due >= changed.size)).any():
                 raise SnapshotError("a due tenant has no model")
-            model.changed[due] = True
+            changed[due] = True
         return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -60,6 +61,47 @@ class Unbounded:
 
     def change_budget(self, before: StreamModel) -> None:
         """Do nothing."""
+
+
+class BoundedByPart(ABC):
+    """A model whose memory budget is that of one of its parts: see `StreamModel`."""
+
+    @property
+    @abstractmethod
+    def bounded(self) -> StreamModel | Unbounded:
+        """The part with the budget; `Unbounded` if there is none."""
+
+    @property
+    def memory_use(self) -> MemoryUse:
+        """Share of its memory budget that the part uses."""
+        return self.bounded.memory_use
+
+    @property
+    def most_classes(self) -> int:
+        """Maximum number of classes of the part."""
+        return self.bounded.most_classes
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the part has no holes in its tables."""
+        return self.bounded.is_settled
+
+    def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
+        """Return whether the part can learn these without eviction."""
+        return self.bounded.has_capacity(classes, n_bytes, words)
+
+    def evict(self, classes: int) -> None:
+        """Evict values of the part if `classes` classes leave too little memory."""
+        self.bounded.evict(classes)
+
+    def reset_adaptive(self) -> None:
+        """Reset the adaptive state of the part."""
+        self.bounded.reset_adaptive()
+
+    def change_budget(self, before: StreamModel) -> None:
+        """Continue from another model, whose part had another memory budget."""
+        if isinstance(before, BoundedByPart):
+            self.bounded.change_budget(before.bounded)  # type: ignore[arg-type]  # `Unbounded` has no budget
 
 
 class StreamModel(Protocol):

@@ -35,15 +35,13 @@ class TenantsUse(NamedTuple):
     top: list[Tenant]
 
 
-class TenantedModel(ABC):
-    """A model with a model for each tenant.
+class TenantTable(ABC):
+    """Tenants by number, in order of first appearance.
 
     Attributes:
-        n_events: number of events learned.
         changed: by tenant number, if its statistics changed since they were published; bool[n].
     """
 
-    n_events: int
     changed: Flags
 
     @property
@@ -58,3 +56,15 @@ class TenantedModel(ABC):
     @abstractmethod
     def tenant_stats(self, numbers: Sequence[int], most: int) -> Iterator[TenantLabels]:
         """Yield statistics of tenants, with at most `most` classes."""
+
+
+class TenantedModel:
+    """A model with a model for each tenant.
+
+    Attributes:
+        n_events: number of events learned.
+        store: the tenants.
+    """
+
+    n_events: int
+    store: TenantTable

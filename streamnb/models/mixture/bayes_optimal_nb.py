@@ -45,6 +45,8 @@ from streamnb.models.mixture.mixture_kernels import (
 )
 from streamnb.models.mixture.one_dependence_hypotheses import OneDependenceOpinions
 from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.models.naive_bayes.group_smoothing import extended
+from streamnb.models.naive_bayes.learned_counts import begin_copy
 from streamnb.models.naive_bayes.linear_view import LinearView
 from streamnb.models.naive_bayes.naive_bayes_tables import SmoothingParams
 from streamnb.models.naive_bayes.state_copy import StateCopy
@@ -184,7 +186,7 @@ class BayesOptimalNB(CountingModel):
         self.caution = caution
         self._readings = naive_part(hypotheses)
         for reading in self._readings:
-            self._check_p(reading.p)
+            self._specs.check_p(reading.p)
         self._plan = HypothesisPlan.from_hypotheses(hypotheses, is_cautious=caution)
         self._sources = sources_of(self._readings)
         self._statistics = SufficientStatistics(self._sources)
@@ -300,7 +302,8 @@ class BayesOptimalNB(CountingModel):
         described, of_pairs = self._dependence.state()
         if described:
             extra["trees"] = described
-        counts = self._statistics.copying(
+        counts = begin_copy(
+            self._statistics,
             type(self).__name__,
             extra,
             {f"{_PREFIX}{name}": array for name, array in arrays.items()}
@@ -561,14 +564,19 @@ class BayesOptimalNB(CountingModel):
 
     def _smoothed(self) -> Floats:
         """Return alpha, m and p of every hypothesis and group. Shape (3, H, G)."""
-        self._smoothings = self._by_group(
-            self._smoothings, lambda name: [self._smoothing_of(name, *h.smoothing) for h in self._readings]
+        self._smoothings = extended(
+            self._smoothings,
+            self._statistics,
+            lambda name: [self._specs.of_attribute(name, *h.smoothing) for h in self._readings],
         )
         return self._smoothings
 
     def _reading(self) -> SmoothingParams:
         """Return the number of declared values; smoothing and priors belong to the hypotheses."""
-        self._sizes = self._by_group(self._sizes, lambda name: (0.0, 0.0, 0.0, self._n_declared(name)))
+        statistics, n_declared = self._statistics, self._specs.n_declared
+        self._sizes = extended(
+            self._sizes, statistics, lambda name: (0.0, 0.0, 0.0, n_declared(name, statistics))
+        )
         return self._sizes, np.zeros(0), LEARNED
 
 

@@ -3,65 +3,48 @@
 from __future__ import annotations
 
 import copy
-import sys
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 from river import base
 
-from streamnb.errors import OtherTypeWarning, UndeclaredTextWarning, UnlearnError
-from streamnb.features.attributes import Attribute, Nominal, Text
-from streamnb.features.column_quality import warn_of_columns, warn_of_labels
+from streamnb.errors import UnlearnError
+from streamnb.features.attributes import Attribute
+from streamnb.features.column_quality import warn_of_columns, warn_of_labels, warn_of_sentences
 from streamnb.features.data_frames import is_frame
 from streamnb.features.encoded_batch import Batch, Encoded
 from streamnb.features.event_reader import EventReader
 from streamnb.features.targets import EncodedExamples, Targets
-from streamnb.kernels.array_types import Floats, Ints
+from streamnb.kernels.array_types import Ints
 from streamnb.models.interface.attribution import Explanation, Item, Items
 from streamnb.models.interface.predictions import Posteriors
-from streamnb.models.interface.stream_model import (
-    Corrections,
-    Events,
-    Labels,
-    Most,
-    Prunings,
-    StateCopying,
-    StreamModel,
-)
+from streamnb.models.interface.stream_model import Corrections, Events, Labels, Prunings
+from streamnb.models.naive_bayes.group_smoothing import GroupSmoothing
+from streamnb.models.naive_bayes.learned_counts import LearnedCounts
 from streamnb.models.naive_bayes.naive_bayes_kernels import unlearn_events
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews, SmoothingParams
-from streamnb.models.naive_bayes.sufficient_statistics import Moment, SufficientStatistics
-from streamnb.models.naive_bayes.unused_values import (
-    LearnedTypes,
-    UnusedValue,
-    has_used,
-    learned_types,
-    other_spellings,
-    other_types,
-)
-from streamnb.statistics.memory_budget import MemoryBudget, MemoryUse
-from streamnb.values.attribute_kinds import CONTINUOUS
+from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
+from streamnb.models.naive_bayes.unused_values import UnusedValue, ValueLookup, has_used
 from streamnb.values.example_weights import UNIT, units
-from streamnb.values.messages import Message, warn_user
-from streamnb.values.nominal_values import as_event, value_text
 from streamnb.values.number_ranges import is_missing
-from streamnb.values.savable import Savable
-from streamnb.values.type_aliases import Array, Aside, Flags, State, Times, Weights, concatenated
+from streamnb.values.type_aliases import Flags, Times, Weights
 
 
-class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
+class CountingModel(LearnedCounts, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
     """A classifier that learns sufficient statistics, and derives everything else from them.
 
-    It reads events, and owns the statistics, their state and the order of learning. Subclasses define how the
-    statistics score an event: `_posteriors`, `_learn`, `_taken_apart` and `_reading`.
+    Invariant: events are predicted, learned and unlearned strictly in order, so their division into calls
+    changes nothing. Subclasses define how the statistics score an event: `_posteriors`, `_learn`,
+    `_taken_apart` and `_reading`.
     """
 
     def __init__(self, reader: EventReader) -> None:
         self._reader = reader
         self._statistics = SufficientStatistics()
+        self._specs = GroupSmoothing(reader)
 
     tells_evidence = False
     """If True, predictions have `evidence`; False for hidden Markov models."""
@@ -71,88 +54,21 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """Attributes whose kind is declared or implied by name; others go by the type of their value."""
         return dict(self._reader.declared)
 
-    @property
-    def classes(self) -> list[Any]:
-        """Every class met, in order of first appearance."""
-        return list(self._statistics.classes)
-
-    @property
-    def statistics(self) -> SufficientStatistics:
-        """Everything learned, without holes. Do not use it while an event is being learned."""
-        if not self.is_settled:
-            self._statistics.finish_copy()
-        return self._statistics
-
-    @property
-    def class_weights(self) -> dict[Any, float]:
-        """Class -> weight learned, in examples."""
-        weights = self._statistics.class_weights
-        return {label: int(weights[k]) / UNIT for label, k in self._statistics.classes.items()}
-
-    @property
-    def n_events(self) -> int:
-        """Number of events learned, less those unlearned."""
-        return self._statistics.events
-
     corrections: Corrections = "exact"
     """Method by which a changed label is corrected: see `StreamModel`."""
-
-    @property
-    def n_prunings(self) -> int:
-        """Number of prunings so far; see `unlearn_many`."""
-        return self._statistics.survivors.size
-
-    @property
-    def n_attributes(self) -> int:
-        """Number of words and nominal values with a count above zero."""
-        return int(self._statistics.counts.live.sum())
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of everything learned, in bytes, including spare capacity."""
-        return self._statistics.n_bytes
-
-    def class_counts(self, name: Any) -> dict[str, dict[Any, float]]:
-        """Return word or value -> class -> weight of a text or nominal attribute. Raises KeyError."""
-        return self._statistics.class_counts(name)
-
-    def value_counts(self, name: Any, value: Any) -> dict[Any, float]:
-        """Return class -> learned weight of one word or value of an attribute."""
-        rows = self._encode_earlier([{name: value}]).batch.rows
-        if rows.size != 1 or rows[0] < 0:
-            return {}
-        found = self._statistics.counts.table[rows[0]]
-        return {label: int(found[k]) / UNIT for label, k in self._statistics.classes.items() if found[k]}
-
-    def class_moments(self, name: Any) -> dict[Any, Moment]:
-        """Return class -> moments of a continuous attribute. Raises KeyError."""
-        return self._statistics.class_moments(name)
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Return P(v | x) of every class v with examples; they sum to 1. Empty before any learning."""
         return self._by_class(self._posteriors(self._encode_question([x])).probabilities[0])
 
     @property
-    def learned_attributes(self) -> list[Any]:
-        """Names of learned attributes in order of first appearance, continuous attributes last."""
-        layout = self._statistics.layout
-        return [*dict.fromkeys((*(name for _, name in layout.groups), *layout.fields))]
+    def lookup(self) -> ValueLookup:
+        """Questions about single values: their weights, and the values that a prediction ignores."""
+        return ValueLookup(self._statistics, self._reader, self._encode_earlier)
 
-    def knows(self, name: Any) -> bool:
-        """Return whether anything was learned of an attribute."""
-        layout = self._statistics.layout
-        return bool(learned_types(layout, name))
-
-    @property
-    def learned_types(self) -> LearnedTypes:
-        """The types by which attributes were learned so far, unaffected by later learning."""
-        layout = self._statistics.layout
-        return LearnedTypes(frozenset(layout.groups), frozenset(layout.fields))
-
-    def other_types(self, x: Any, learned: LearnedTypes | None = None) -> list[UnusedValue]:
-        """Return the values of an event whose attribute was `learned` (default: so far) by another type."""
-        known = self._statistics.layout if learned is None else learned
-        return list(other_types(self._reader.kind, known, self._reader.texts(x)[0]))
+    def value_counts(self, name: Any, value: Any) -> dict[Any, float]:
+        """Return class -> learned weight of one word or value of an attribute."""
+        return self.lookup.value_counts(name, value)
 
     def unused_values(self, x: Any) -> list[UnusedValue]:
         """Return the values of an event that the model cannot use, each with the reason.
@@ -166,50 +82,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
             >>> [value.message for value in model.unused_values({"amount": "905", "vip": True})]
             ['amount is a string ("905"), and was learned as a number: send the number 905']
         """
-        event, texts = self._reader.texts(x)
-        found = self.other_types(x)
-        others = {one.attribute for one in found}
-        for name, value in event.items():
-            if name in others or is_missing(value):
-                continue
-            if has_used(self._encode_earlier([{name: value}]).batch)[0]:
-                continue
-            if not self.knows(name):
-                found.append(UnusedValue(name, value, "attribute"))
-            elif name in texts:
-                found.append(UnusedValue(name, value, "words"))
-            else:
-                near = [one for one in other_spellings(value_text(value)) if self.value_counts(name, one)]
-                found.append(UnusedValue(name, value, "value", f'"{near[0]}"' if near else ""))
-        return found
-
-    def other_spellings(self, xs: Sequence[Any]) -> list[list[UnusedValue]]:
-        """Return the strings of each event that were learned with another case or other blanks alone."""
-        asked: list[list[tuple[Any, str]]] = []
-        for x in xs:
-            event, texts = self._reader.texts(x)
-            asked.append([(k, v) for k, v in event.items() if isinstance(v, str) and k not in texts])
-        known = self._learned_values(pair for pairs in asked for pair in pairs if self.knows(pair[0]))
-        others = {
-            (k, v): [(k, one) for one in other_spellings(v)] for (k, v), has in known.items() if not has
-        }
-        learned = self._learned_values(pair for pairs in others.values() for pair in pairs)
-        near = {pair: next((v for k, v in found if learned[k, v]), None) for pair, found in others.items()}
-        return [
-            [
-                UnusedValue(k, v, "value", f'"{one}"')
-                for k, v in pairs
-                if (one := near.get((k, v))) is not None
-            ]
-            for pairs in asked
-        ]
-
-    def _learned_values(self, pairs: Iterable[tuple[Any, str]]) -> dict[tuple[Any, str], bool]:
-        distinct = list(dict.fromkeys(pairs))
-        if not distinct:
-            return {}
-        used = has_used(self._encode_earlier([{name: value} for name, value in distinct]).batch)
-        return dict(zip(distinct, used.tolist(), strict=True))
+        return self.lookup.unused_values(x)
 
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """Return P(v | x) of many events, by the current model, decayed to the times `ts` (seconds)."""
@@ -267,7 +140,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """
         if t is not None or self._statistics.room is not None or not self._learned(x, y, w):
             self._learn(self._encode([x], [y], [w], [t]))
-            self._warn_of_sentences(x)
+            warn_of_sentences(self._reader, x, type(self).__name__)
 
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order: a data frame and a series, or any iterables of one length.
@@ -282,7 +155,8 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
             warn_of_labels(self._statistics.classes, self._reader.told_odd)
         if before.bit_length() < self.n_events.bit_length():
             first = X.head(1).to_dict("records") if is_frame(X) else X
-            self._warn_of_sentences(first[0] if isinstance(first, Sequence) else {})
+            x = first[0] if isinstance(first, Sequence) else {}
+            warn_of_sentences(self._reader, x, type(self).__name__)
 
     def predict_then_learn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
@@ -318,7 +192,11 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         Exact on counts, on moments as in `unlearn_one`. Raises UnlearnError at the first event that, by the
         counts, was never learned so: only events before it are unlearned.
         """
-        events = self._as_learned(EncodedExamples.from_examples(xs, ys, ws, prunings))
+        events = EncodedExamples.from_examples(xs, ys, ws, prunings)
+        if events.prunings is not None and self._statistics.room_changes:
+            known = map(self._statistics.attributes_learned, events.prunings.tolist())
+            within, kind_of = self._statistics.layout.within, self._reader.kind
+            events = events._replace(xs=list(map(within, events.xs, known, repeat(kind_of))))
         encoded = self._encode_earlier(events.xs)
         # An attribute was never learned, and not for lack of memory: find its event.
         was_short = self._statistics.room is not None or self._statistics.room_changes
@@ -346,52 +224,6 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """Learn events that were predicted earlier without a label, like any other events."""
         self._learn(self._encode_earlier(xs, ys, ws, ts))
 
-    def prune(self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: Most = None) -> int:
-        """Forget words of the text attributes; return how many.
-
-        Drops the `drop_most_frequent` most frequent words for good (they become stop words), then words with
-        a total weight below `min_count`, then the rarest until at most `max_attributes` words and values
-        remain. Of equals, the latest go first. Forgotten words are not unlearned again, see `unlearn_many`.
-
-        Joachims (1996) removed the 100 most frequent words and those seen fewer than 3 times.
-        """
-        return self._statistics.prune(min_count, drop_most_frequent, max_attributes)
-
-    def keep_within(self, n_bytes: int) -> None:
-        """Limit the memory of everything learned, with a copy of it, to `n_bytes`; see `evict`.
-
-        Features of softmax regressions use up to the `memory` given to the model in any case.
-        """
-        self._statistics.room = self._budget(n_bytes)
-
-    def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
-        """Return whether `words` words and values of `n_bytes` bytes fit, with this number of classes."""
-        self._statistics.hold(len(self._statistics.classes))
-        return self._statistics.has_capacity(classes, n_bytes, words)
-
-    def reset_adaptive(self) -> None:
-        """Do nothing: counts hold what is true of most of a stream."""
-
-    def change_budget(self, before: StreamModel) -> None:
-        """Continue from another model's statistics with this model's memory budget; see `StreamModel`."""
-        if isinstance(before, CountingModel):
-            self._statistics.change_budget(before._statistics.room)  # noqa: SLF001  of this class
-
-    def evict(self, classes: int) -> None:
-        """Evict the values that matter least, if this number of classes leaves too little memory."""
-        self._statistics.evict(classes)
-
-    @property
-    def memory_use(self) -> MemoryUse:
-        """Share of the memory budget in use."""
-        return self._statistics.memory_use
-
-    @property
-    def most_classes(self) -> int:
-        """Maximum number of classes within the memory budget."""
-        layout, room = self._statistics.layout, self._statistics.room
-        return sys.maxsize if room is None else room.classes(len(layout.groups) + len(layout.fields))
-
     def partial(self, *_: Any, **__: Any) -> Any:
         """Raise ValueError, as does `apply`, if the model is not a sum over events."""
         raise ValueError(
@@ -401,69 +233,17 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     apply = partial
 
-    def state(self) -> State:
-        """Return everything learned: JSON-able values, and arrays. Equal states have equal bytes.
-
-        Raises TypeError for labels and names that are not strings, booleans or numbers, and SnapshotError if
-        JSON cannot represent them: a lone surrogate, an integer beyond 64 bits.
-        """
-        return self.copying().state()
-
-    @property
-    def is_settled(self) -> bool:
-        """True if the vocabulary has no holes."""
-        return not self._statistics.vocabulary.holes
-
-    def copying(self, _aside: Aside = concatenated, /) -> StateCopying:
-        """Begin to copy the current `state` while the model continues to learn."""
-        return self._statistics.copying(type(self).__name__)
-
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace everything by a `state` of this class; return self. Raises ValueError or SnapshotError."""
-        if meta.get("type") != type(self).__name__:
-            raise ValueError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
-        room = self._statistics.room
-        self._statistics = SufficientStatistics.from_state(meta, arrays)
-        self._statistics.room = room
-        return self
-
     _multiclass = True
-
-    def _warn_of_sentences(self, x: Any) -> None:
-        """Warn of texts. Python shows a warning once per line of user code, whatever line here raises it."""
-        for name in self._reader.sentences(x):
-            kind = type(self).__name__
-            text = (
-                f"attribute {name!r} looks like a text, and is taken for one value: "
-                f"{kind}(attributes={{{name!r}: 'text'}}) reads its words, 'nominal' keeps it as one value"
-            )
-            warn_user(Message("text-as-value", text, paths=[str(name)]), UndeclaredTextWarning)
 
     def _encode_question(self, xs: Events) -> Encoded:
         encoded = self._encode(xs)
         if encoded.skipped:
-            self._warn_of_types(xs)
+            self.lookup.warn_of_types(xs)
         return encoded
-
-    def _warn_of_types(self, xs: Any) -> None:
-        x = {name: one for name in xs for one in xs[name].dropna().head(1)} if is_frame(xs) else xs[0]
-        for one in self.other_types(x):
-            if one.attribute not in self._reader.told_types:
-                self._reader.told_types.add(one.attribute)
-                warn_user(
-                    Message("type-changed", one.message, attribute=str(one.attribute)), OtherTypeWarning
-                )
-
-    def _budget(self, n_bytes: int) -> MemoryBudget:
-        """Return a budget: a third for rows, as much for a copy of them, and the rest for other tables."""
-        return MemoryBudget(n_bytes // 3, n_bytes)
 
     @abstractmethod
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
         """Predict events in order, and learn them if `learn`."""
-
-    def _asked_evidence(self, encoded: Encoded) -> Floats | None:
-        return np.empty(encoded.known.size) if self.tells_evidence else None
 
     @abstractmethod
     def _learn(self, encoded: Encoded) -> None:
@@ -496,24 +276,6 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
             return self._encode(*events)
         finally:
             self._reader = reader
-
-    def _as_learned(self, events: EncodedExamples) -> EncodedExamples:
-        """Remove attributes that had no capacity when their event was learned, and have it now."""
-        if events.prunings is None or not self._statistics.room_changes:
-            return events
-        groups, fields = self._statistics.layout.groups, self._statistics.layout.fields
-
-        def learned(x: Any, known: tuple[int, int]) -> Any:
-            def is_own(name: Any, value: Any) -> bool:
-                kind = self._reader.kind(name, value)
-                if kind == CONTINUOUS:
-                    return fields.get(name, -1) < known[1]
-                return groups.get((kind, name), -1) < known[0]
-
-            return {name: value for name, value in as_event(x).items() if is_own(name, value)}
-
-        known = map(self._statistics.attributes_learned, events.prunings.tolist())
-        return events._replace(xs=list(map(learned, events.xs, known)))
 
     def _in_order(self, encoded: Encoded, most: int, step: Callable[[int], int], *, learn: bool) -> None:
         """Call `step` with the next event until all are done; reserve `most` counts in between."""
@@ -549,42 +311,3 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     def _tables(self) -> CountViews:
         return self._statistics.tables(self._reading())
-
-    def _by_group(self, columns: Floats, column: Callable[[Any], Any]) -> Floats:
-        """Return `columns` of the groups, extended by `column(attribute)` for each group added since."""
-        groups = self._statistics.layout.groups
-        if columns.shape[-1] == len(groups):
-            return columns
-        added = [column(name) for _, name in islice(groups, columns.shape[-1], None)]
-        more = np.array(added, dtype=np.float64).reshape(len(added), *columns.shape[-2::-1]).T
-        # Row-major: kernels are compiled for one layout, and numpy would choose it by both inputs.
-        return np.ascontiguousarray(np.concatenate([columns, more], axis=-1))
-
-    def _n_declared(self, name: Any) -> int:
-        """Return the number of declared values, plus undeclared ones learned before; 0 if undeclared."""
-        spec = self._reader.declared.get(name)
-        declared = spec.declared if isinstance(spec, Nominal) else 0
-        if name in self._reader.closed:
-            declared += len(self._statistics.class_counts(name).keys() - self._reader.closed[name].keys())
-        return declared
-
-    def _check_p(self, p: float | None) -> None:
-        for name, spec in self._reader.declared.items():
-            if isinstance(spec, Nominal):
-                spec.check_p(name, p if (spec.alpha, spec.m) == (None, None) else spec.p)
-
-    def _smoothing_of(
-        self, name: Any, alpha: float | None, m: float | None, p: float | None
-    ) -> tuple[float, float, float]:
-        """Return alpha, m (-1: use alpha) and p (nan: uniform) of an attribute: its own, or the defaults."""
-        spec = self._reader.declared.get(name)
-        if isinstance(spec, (Text, Nominal)) and (spec.alpha, spec.m) != (None, None):
-            alpha, m, p = spec.alpha, spec.m, spec.p
-        return alpha or 0.0, -1.0 if m is None else m, np.nan if p is None else p
-
-    def _known(self) -> dict[Any, int]:
-        weights = self._statistics.class_weights
-        return {label: k for label, k in self._statistics.classes.items() if weights[k] > 0}
-
-    def _by_class(self, values: Floats) -> dict[Any, float]:
-        return {label: float(values[k]) for label, k in self._known().items()}

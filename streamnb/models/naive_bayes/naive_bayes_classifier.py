@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from streamnb.features.attributes import Attribute, EventModel, Nominal, check_smoothing
+from streamnb.features.column_quality import warn_of_sentences
 from streamnb.features.data_frames import rows_of
 from streamnb.features.encoded_batch import Encoded
 from streamnb.features.event_reader import EventReader
@@ -19,11 +20,12 @@ from streamnb.models.interface.attribution import Item, odds, ranked, single_eve
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Events, Labels
 from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.models.naive_bayes.group_smoothing import extended
 from streamnb.models.naive_bayes.joint_log_likelihood import score_of
 from streamnb.models.naive_bayes.linear_view import LinearView, linear_view
 from streamnb.models.naive_bayes.naive_bayes_kernels import run
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews, SmoothingParams
-from streamnb.models.naive_bayes.partials import Partial, Tested, joined
+from streamnb.models.naive_bayes.partials import Partial, Tested, joined, merge_statistics, seen_by
 from streamnb.models.naive_bayes.single_event import EncodedEvent, SingleEvents
 from streamnb.statistics.class_priors import Prior, check_prior, prior_mode, prior_weights
 from streamnb.values.attribute_kinds import NOMINAL
@@ -52,7 +54,7 @@ class SmoothedModel(CountingModel):
         check_smoothing(alpha, None, None)
         check_smoothing(None, m, p)
         check_prior(prior)
-        self._check_p(p)
+        self._specs.check_p(p)
         self.attributes, self.alpha, self.m, self.p = attributes, alpha, m, p
         self.prior, self.event_model = prior, event_model
         self._read_with: tuple[Any, ...] = ()
@@ -64,11 +66,11 @@ class SmoothedModel(CountingModel):
         """Return alpha, m (-1: use alpha), p (nan: uniform) and number of declared values of an attribute."""
         spec = self._reader.declared.get(name)
         declared = float(spec.declared) if isinstance(spec, Nominal) else 0.0
-        return *self._smoothing_of(name, self.alpha, self.m, self.p), declared
+        return *self._specs.of_attribute(name, self.alpha, self.m, self.p), declared
 
     def _has_unlisted(self, name: Any) -> bool:
         is_known = (NOMINAL, name) in self._statistics.layout.groups
-        return is_known and self._n_declared(name) > len(self._reader.closed[name])
+        return is_known and self._specs.n_declared(name, self._statistics) > len(self._reader.closed[name])
 
     def _learned(self, x: Any, y: Any, w: float) -> bool:
         weight = UNIT if type(w) is float and w == 1.0 else units(w)
@@ -96,7 +98,7 @@ class SmoothedModel(CountingModel):
         return [self._by_class(row) for row in joints]
 
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
-        evidence = self._asked_evidence(encoded)
+        evidence = np.empty(encoded.known.size) if self.tells_evidence else None
         probabilities = self._run(encoded, self._tables, evidence=evidence, predict=True, learn=learn)
         return Posteriors(self.classes, probabilities, encoded.known, evidence=evidence)
 
@@ -135,8 +137,11 @@ class SmoothedModel(CountingModel):
         if read_with != self._read_with:
             self._read_with, self._smoothing = read_with, np.zeros((4, 0))
             self._statistics.counts.histograms.stale[:] = True
-        self._smoothing = self._by_group(
-            self._smoothing, lambda name: (*self._smoothing_of(name, *read_with[1:]), self._n_declared(name))
+        statistics, specs = self._statistics, self._specs
+        self._smoothing = extended(
+            self._smoothing,
+            statistics,
+            lambda name: (*specs.of_attribute(name, *read_with[1:]), specs.n_declared(name, statistics)),
         )
         if self._given.size != len(self._statistics.classes) or type(self.prior) is not str:
             given = prior_weights(self.prior, self._statistics.classes)
@@ -184,7 +189,7 @@ class NaiveBayes(SmoothedModel):
             return
         targets, writer = Targets.from_labels(1, [y], [w], [t]), EventWriter()
         self._reader.write_all(writer, [x])
-        self._warn_of_sentences(x)
+        warn_of_sentences(self._reader, x, type(self).__name__)
         is_alone = t is None and targets.weights[0] and not is_missing(y) and not self._statistics.is_copied
         if is_alone and self._statistics.reserve_one(writer, y) and self._learned(x, y, w):
             return
@@ -215,7 +220,7 @@ class NaiveBayes(SmoothedModel):
         alone: Self = self.clone()
         taught = targets.chosen(is_learned)
         encoded = alone.statistics.encode(self._reader.written(list(compress(rows, is_learned))), taught)
-        before = self._posteriors(alone.statistics.seen_by(self._statistics, encoded)).probabilities
+        before = self._posteriors(seen_by(alone.statistics, self._statistics, encoded)).probabilities
         probabilities[is_learned] = before
         alone._learn(encoded)
         truths = np.array([classes.get(label, len(classes)) for label in taught.labels], dtype=np.int64)
@@ -238,7 +243,7 @@ class NaiveBayes(SmoothedModel):
         """
         if type(other) is not type(self) or other._get_params() != self._get_params():
             raise ValueError("only models of the same class and parameters can be merged")
-        self._statistics.merge(other.statistics)
+        merge_statistics(self._statistics, other.statistics)
         if any(other._has_unlisted(name) for name in self._reader.closed):
             self._read_with = ()
         return self

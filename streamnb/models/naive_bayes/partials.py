@@ -14,8 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
+from streamnb.features.encoded_batch import Encoded
 from streamnb.kernels.array_types import Floats, Ints
+from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.scoring.prequential_scores import score_each
+from streamnb.statistics.counts import add_rows
+from streamnb.statistics.moments import merge_moments
+from streamnb.values.example_weights import UNIT
 from streamnb.values.hooks import Hooks
 from streamnb.values.state_validation import MOST, checked, reject, state_errors, whole
 from streamnb.values.type_aliases import Array, State
@@ -170,6 +175,52 @@ def check_size(rows: int, classes: int) -> None:
             f"a partial of {rows:,} words and values x {classes:,} classes is too large for bytes "
             f"(2^27 counts): make several of fewer events"
         )
+
+
+def seen_by(own: SufficientStatistics, other: SufficientStatistics, encoded: Encoded) -> Encoded:
+    """Renumber events that are encoded for `own` to the words, values and attributes of `other`."""
+    groups, fields = other.layout.numbers_in(own.layout, adds=False)
+    rows = other.vocabulary.merge_keys(own.vocabulary, groups, adds=False)
+    batch = encoded.batch.renumbered(groups, fields, rows)
+    return encoded._replace(batch=batch, known=np.full(batch.label.size, len(other.classes)))
+
+
+def merge_statistics(own: SufficientStatistics, other: SufficientStatistics) -> None:
+    """Add all of `other` to `own`: counts exactly, moments by Chan's formula.
+
+    Takes time proportional to the size of `other`. Stop words of `own` are left out, as if `own` had learned
+    the events. Raises ValueError, and changes nothing, if `other` dropped other words or `own` has a memory
+    budget.
+    """
+    if own.room is not None:
+        raise ValueError(
+            "a model with a memory budget depends on the order of events: nothing is merged into it"
+        )
+    sums = (own.class_weights, other.class_weights), (own.counts.totals, other.counts.totals)
+    if any(sum(part.sum(dtype=np.float64) for part in both) > MOST for both in sums):
+        raise ValueError(f"counts of more than {MOST // UNIT:,} words or examples are not kept")
+    if (stopped := other.stop_words()) and not stopped <= own.stop_words():
+        raise ValueError("a model that was pruned to other stop words cannot be merged into this one")
+    own.finish_copy()
+    other.finish_copy()
+    columns = np.array([own.column(label) for label in other.classes], dtype=np.int64)
+    groups, fields = own.layout.numbers_in(other.layout, adds=True)
+    rows = own.vocabulary.merge_keys(other.vocabulary, groups)
+    own.reserve()
+    K, counted = columns.size, rows >= 0
+    table, left_out = other.counts.table[: rows.size, :K], np.zeros_like(other.counts.totals[:, :K])
+    add_rows(table[~counted], other.vocabulary.groups[: rows.size][~counted], left_out)
+    left_out[other.counts.slot >= 0] = 0  # Bernoulli totals count texts, whatever words they have
+    own.counts.totals[np.ix_(groups, columns)] += other.counts.totals[:, :K] - left_out
+    rows = rows[counted]
+    own.counts.add(rows, columns, table[counted], own.vocabulary.groups[rows])
+    own.class_weights[columns] += other.class_weights[:K]
+    own.events += other.events
+    cells = np.ix_(fields, columns)
+    merged = [array[cells] for array in own.moments]
+    merge_moments(*merged, *(array[: fields.size, :K] for array in other.moments))
+    for array, values in zip(own.moments, merged, strict=True):
+        array[cells] = values
 
 
 def _narrowest(array: Array) -> npt.DTypeLike:

@@ -7,14 +7,12 @@ and priors belong to the model, so several models can read the same statistics.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.errors import SnapshotError
 from streamnb.features.data_frames import FrameColumns
 from streamnb.features.encoded_batch import Batch, Encoded
 from streamnb.features.event_writer import EventWriter
@@ -25,29 +23,16 @@ from streamnb.features.vocabulary import Vocabulary
 from streamnb.kernels.array_types import Ints
 from streamnb.kernels.growable_arrays import Growable, PinnedArrays, keep_rows, ranking
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews, SmoothingParams
-from streamnb.models.naive_bayes.state_copy import Copied, StateCopy
+from streamnb.models.naive_bayes.state_copy import StateCopy
 from streamnb.statistics.count_sources import Sources
-from streamnb.statistics.counts import Counts, add_rows
+from streamnb.statistics.counts import Counts, row_sums
 from streamnb.statistics.decayed_counts import DecayedCounts
 from streamnb.statistics.document_frequency import DocumentFrequency
 from streamnb.statistics.lightest_rows import drop_lightest
 from streamnb.statistics.memory_budget import KEPT, MemoryBudget, MemoryUse
-from streamnb.statistics.moments import FARTHEST, Moments, merge_moments
-from streamnb.statistics.row_sums import row_sums
+from streamnb.statistics.moments import Moments
 from streamnb.values.attribute_kinds import NOMINAL
 from streamnb.values.example_weights import UNIT
-from streamnb.values.state_names import checked_names, plain
-from streamnb.values.state_validation import (
-    MOST,
-    ExpectedArray,
-    checked,
-    count,
-    counts,
-    real,
-    reject,
-    state_errors,
-    whole,
-)
 from streamnb.values.type_aliases import Array, Codes, Flags
 
 _NEVER = 1 << 40  # no row has such a number
@@ -78,6 +63,9 @@ class BudgetChange(NamedTuple):
 class SufficientStatistics(Growable):
     """Classes, attributes and their counts and moments, which grow with the stream.
 
+    Invariant: row, group, field and column numbers mean the same in every table, and a row changes only after
+    an unfinished copy has kept it.
+
     Attributes:
         classes: label -> column, in order of first appearance.
         class_weights: int64[>= K], learned weight of each class, in units of 1/1024 example.
@@ -94,6 +82,7 @@ class SufficientStatistics(Growable):
         room: limit of rows and attributes; None is unlimited.
         room_changes: when that limit changed.
         forgotten: number of rows evicted under the budget, and their weight (units); not in the state.
+        unfinished_copy: a copy of the state that `learned_counts.begin_copy` began; None if there is none.
     """
 
     def __init__(self, sources: Sources = Sources()) -> None:  # noqa: B008  an immutable value
@@ -112,11 +101,11 @@ class SufficientStatistics(Growable):
         self.room: MemoryBudget | None = None
         self.room_changes: tuple[BudgetChange, ...] = ()
         self.forgotten = 0, 0
-        self._copy: StateCopy | None = None  # unfinished copy
+        self.unfinished_copy: StateCopy | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         self.finish_copy()
-        return {**vars(self), "_copy": None}  # the copy belongs to the original
+        return {**vars(self), "unfinished_copy": None}  # the copy belongs to the original
 
     @property
     def n_bytes(self) -> int:
@@ -191,17 +180,13 @@ class SufficientStatistics(Growable):
         if self.presence:
             self.presence.reserve_texts(most)
 
-    def group_of(self, name: Hashable) -> int:
-        """Return the group of a discrete attribute. Raises KeyError."""
-        for (_, owner), number in self.layout.groups.items():
-            if owner == name:
-                return number
-        raise KeyError(name)
-
     def class_counts(self, name: Hashable) -> dict[str, dict[Any, float]]:
-        """Return word or value -> class -> weight of a discrete attribute; zero weights are left out."""
+        """Return word or value -> class -> weight above zero of a discrete attribute. Raises KeyError."""
         rows = self.vocabulary.live_rows()
-        rows = rows[self.vocabulary.groups[rows] == self.group_of(name)]
+        groups = [number for (_, owner), number in self.layout.groups.items() if owner == name]
+        if not groups:
+            raise KeyError(name)
+        rows = rows[self.vocabulary.groups[rows] == groups[0]]
         found = {}
         for row in rows[self.counts.table[rows].any(axis=1)]:
             weights = self.counts.table[row]
@@ -223,49 +208,6 @@ class SufficientStatistics(Growable):
     @property
     def _groups(self) -> Codes:
         return self.vocabulary.groups[: self.vocabulary.size]
-
-    def seen_by(self, other: SufficientStatistics, encoded: Encoded) -> Encoded:
-        """Renumber events that are encoded here to the words, values and attributes of `other`."""
-        groups, fields = other.layout.numbers_in(self.layout, adds=False)
-        rows = other.vocabulary.merge_keys(self.vocabulary, groups, adds=False)
-        batch = encoded.batch.renumbered(groups, fields, rows)
-        return encoded._replace(batch=batch, known=np.full(batch.label.size, len(other.classes)))
-
-    def merge(self, other: SufficientStatistics) -> None:
-        """Add all of `other`, in time proportional to its size: counts exactly, moments by Chan's formula.
-
-        Stop words of this model are left out, as if the events had been learned here. Raises ValueError, and
-        changes nothing, if `other` dropped other words or this model has a memory budget.
-        """
-        if self.room is not None:
-            raise ValueError(
-                "a model with a memory budget depends on the order of events: nothing is merged into it"
-            )
-        sums = (self.class_weights, other.class_weights), (self.counts.totals, other.counts.totals)
-        if any(sum(part.sum(dtype=np.float64) for part in both) > MOST for both in sums):
-            raise ValueError(f"counts of more than {MOST // UNIT:,} words or examples are not kept")
-        if (stopped := other.stop_words()) and not stopped <= self.stop_words():
-            raise ValueError("a model that was pruned to other stop words cannot be merged into this one")
-        self.finish_copy()
-        other.finish_copy()
-        columns = np.array([self.column(label) for label in other.classes], dtype=np.int64)
-        groups, fields = self.layout.numbers_in(other.layout, adds=True)
-        rows = self.vocabulary.merge_keys(other.vocabulary, groups)
-        self.reserve()
-        K, counted = columns.size, rows >= 0
-        table, left_out = other.counts.table[: rows.size, :K], np.zeros_like(other.counts.totals[:, :K])
-        add_rows(table[~counted], other._groups[~counted], left_out)
-        left_out[other.counts.slot >= 0] = 0  # Bernoulli totals count texts, whatever words they have
-        self.counts.totals[np.ix_(groups, columns)] += other.counts.totals[:, :K] - left_out
-        rows = rows[counted]
-        self.counts.add(rows, columns, table[counted], self.vocabulary.groups[rows])
-        self.class_weights[columns] += other.class_weights[:K]
-        self.events += other.events
-        cells = np.ix_(fields, columns)
-        merged = [array[cells] for array in self.moments]
-        merge_moments(*merged, *(array[: fields.size, :K] for array in other.moments))
-        for array, values in zip(self.moments, merged, strict=True):
-            array[cells] = values
 
     def stop_words(self) -> set[tuple[Any, bytes]]:
         """Return (attribute, word) of every stop word."""
@@ -383,7 +325,7 @@ class SufficientStatistics(Growable):
 
     def _close_holes(self) -> None:
         """Move some rows into holes; during a copy, only if the vocabulary is full."""
-        if self._copy is None:
+        if self.unfinished_copy is None:
             width = sum(table[:1].nbytes for table in self._row_tables())
             self._sweep(max(1, _SLICE // (_ROW + width)))
         elif self.vocabulary.size > self.vocabulary.used[1] - self.vocabulary.holes:
@@ -423,140 +365,22 @@ class SufficientStatistics(Growable):
         presence = [self.presence.counts.table] if self.presence else []
         return [self.counts.table, *presence, *self.decayed.row_tables]
 
-    def copying(
-        self,
-        kind: str,
-        more: Mapping[str, Any] = MappingProxyType({}),
-        arrays: Mapping[str, Array] = MappingProxyType({}),
-    ) -> StateCopy:
-        """Begin to copy the current state of a model of this kind, while learning continues.
-
-        The copy includes the model's own `more` values and `arrays`, which are small and do not change. An
-        earlier copy is finished first. Raises TypeError for labels and names that are not strings, booleans,
-        numbers or None.
-        """
-        self.finish_copy()
-        self.reserve()
-        vocabulary, counts = self.vocabulary, self.counts
-        rows, K = vocabulary.size, len(self.classes)
-        fields = len(self.layout.fields)
-        small = {
-            **arrays,
-            "class_weights": self.class_weights[:K].copy(),
-            "totals": counts.totals[:, :K].copy(),
-            **{
-                name: array[:fields, :K].copy()
-                for name, array in zip(("n", "mean", "M2"), self.moments, strict=True)
-            },
-        }
-        growing = {
-            "cells": Copied(lambda: vocabulary.cells, np.empty(16 * rows, np.uint8)),
-            "arena": Copied(lambda: vocabulary.arena, np.empty(int(vocabulary.used[0]), np.uint8)),
-            "groups": Copied(lambda: vocabulary.groups, np.empty(rows, np.int32)),
-        }
-        tables = {"table": Copied(lambda: counts.table[:, np.newaxis], np.empty((rows, 1, K), np.int64))}
-        if self.survivors.size:
-            small["survivors"] = self.survivors
-        if presence := self.presence:
-            small["texts"] = presence.counts.totals[:, :K].copy()
-            tables["presence"] = Copied(
-                lambda: presence.counts.table[:, np.newaxis], np.empty((rows, 1, K), np.int64)
-            )
-        if D := (decayed := self.decayed).tables.epoch.size:
-            small |= decayed.state(len(self.layout.groups), fields, K)
-            tables["decayed_table"] = Copied(lambda: decayed.tables.table, np.empty((rows, D, K)))
-            tables["decayed_row_epoch"] = Copied(
-                lambda: decayed.tables.row_epoch[:, :, np.newaxis], np.empty((rows, D, 1), np.int64)
-            )
-        self._copy = StateCopy({"type": kind, **self.described(), **more}, small, growing, tables)
-        return self._copy
-
     def keep(self, rows: Codes) -> None:
         """Copy these rows, which are about to change, if a copy is unfinished."""
-        if self._copy is not None:
-            self._copy.keep(rows)
-            if self._copy.done:
-                self._copy = None
+        if self.unfinished_copy is not None:
+            self.unfinished_copy.keep(rows)
+            if self.unfinished_copy.done:
+                self.unfinished_copy = None
 
     @property
     def is_copied(self) -> bool:
         """True during a copy, when rows must be passed to `keep` before they change."""
-        return self._copy is not None
+        return self.unfinished_copy is not None
 
     def finish_copy(self) -> None:
         """Finish a copy and close all holes, before anything may change."""
-        if self._copy is not None:
-            self._copy.finish()
-            self._copy = None
+        if self.unfinished_copy is not None:
+            self.unfinished_copy.finish()
+            self.unfinished_copy = None
         if self.vocabulary.holes:
             self._sweep(self.vocabulary.size)
-
-    def described(self) -> dict[str, Any]:
-        """Return the values of a state that are not arrays."""
-        return {
-            "events": self.events,
-            "classes": [plain(label) for label in self.classes],
-            **self.layout.described(),
-            **({} if self.sources == Sources() else {"sources": self.sources.described()}),
-            **({"room_changes": list(map(list, self.room_changes))} if self.room_changes else {}),
-        }
-
-    @classmethod
-    @state_errors("counts of events", ValueError)
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> SufficientStatistics:
-        """Return the statistics of a `state`, ignoring other arrays. Raises SnapshotError."""
-        statistics = cls(Sources.from_description(meta.get("sources", {})))
-        statistics.events = count(meta, "events", least=-MOST)  # parts of one event are unlearned one by one
-        for label in checked_names(meta["classes"]):
-            statistics.column(label)
-        statistics.layout.load(meta)
-        statistics._load(arrays)
-        statistics._load_room_changes(meta.get("room_changes", ()))
-        return statistics
-
-    def _load(self, arrays: Mapping[str, Array]) -> None:
-        G, F, K = self.counts.kinds.size, len(self.layout.fields), len(self.classes)
-        expected = self._expected(G)
-        if "survivors" in arrays:
-            expected["survivors"] = whole("prunings", low=0, high=np.size(arrays["groups"]))
-        own = {name: array for name, array in arrays.items() if name in expected}
-        found = checked(own, expected, groups=G, fields=F, classes=K, decays=len(self.sources.decays))
-        self.vocabulary = Vocabulary.from_state(found)
-        self.survivors = found.get("survivors", self.survivors).copy()
-        reject("survivors", np.diff(self.survivors) < 0, "fewer than before an earlier pruning")
-        self.reserve()
-        self.class_weights[:K] = found["class_weights"]
-        self.counts.load("table", found["table"], found["totals"], self._groups)
-        sums = np.zeros((G, K), dtype=np.int64)
-        add_rows(found["table"], self.vocabulary.groups, sums)
-        is_wrong = (sums != found["totals"]).T & (self.counts.slot < 0)  # texts are not summed
-        reject("totals", is_wrong.T, "not the sum of the rows of its group")
-        for name, array in zip(("n", "mean", "M2"), self.moments, strict=True):
-            array[:F, :K] = found[name]
-        if self.presence:
-            self.presence.load(found["presence"], found["texts"], self._groups)
-        if self.sources.decays:
-            self.decayed.load(found)
-
-    def _load_room_changes(self, found: Any) -> None:
-        most = self.survivors.size, len(self.layout.groups), len(self.layout.fields)
-        rows = np.array([(0, 0, 0), *found, most])
-        if rows.shape[1:] != (3,) or rows.dtype != np.int64 or np.any(np.diff(rows, axis=0) < 0):
-            raise SnapshotError(f"room_changes: {found!r} does not rise up to {most}")
-        self.room_changes = tuple(BudgetChange(*change) for change in found)
-
-    def _expected(self, groups: int) -> dict[str, ExpectedArray]:
-        expected = {
-            "cells": whole("bytes of short words", low=0, high=255, dtype=np.uint8),
-            "arena": whole("bytes of long words", low=0, high=255, dtype=np.uint8),
-            "groups": whole("rows", low=-groups, high=groups - 1, dtype=np.int32),
-            "class_weights": counts("classes"),
-            "table": counts("rows", "classes"),
-            "totals": counts("groups", "classes"),
-            "n": counts("fields", "classes"),
-            "mean": real("fields", "classes", low=-FARTHEST, high=FARTHEST),
-            "M2": real("fields", "classes", low=0.0),
-        }
-        if self.presence:
-            expected |= {"presence": counts("rows", "classes"), "texts": counts("groups", "classes")}
-        return expected | (self.decayed.expected() if self.sources.decays else {})

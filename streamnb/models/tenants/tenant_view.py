@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from streamnb.features.event_reader import EventReader
 from streamnb.models.interface.attribution import LIMIT, Item, Items, ranked, single_events
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.values.nominal_values import as_event
@@ -18,11 +19,12 @@ class TenantView:
 
     Args:
         models: the `TenantModels`, which predict and explain.
+        reader: knows the text attributes.
         names: the attribute that names the tenant.
     """
 
-    def __init__(self, models: Any, names: Mapping[Any, Any]) -> None:
-        self._models, self._names = models, names
+    def __init__(self, models: Any, reader: EventReader, names: Mapping[Any, Any]) -> None:
+        self._models, self._reader, self._names = models, reader, names
         self.class_weights, self.n_events = models.class_weights, models.n_events
 
     def predict_posteriors(self, xs: Iterable[Any], ts: Times = None) -> Posteriors:
@@ -32,7 +34,7 @@ class TenantView:
 
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
         """Explain the first choice against the second; see `NaiveBayes.explain_one`."""
-        singles = list(single_events(*self._models.texts(x)))
+        singles = list(single_events(*self._reader.texts(x)))
         events = [x, *(event for single in singles for event in single[2:])]
         shown = self.predict_posteriors(events).probabilities
         order = np.argsort(-shown[0], kind="stable")[:2]

@@ -17,6 +17,7 @@ from streamnb.kernels.array_types import Floats, Ints
 from streamnb.models.interface.attribution import LIMIT, Item, odds, ranked
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Corrections, Events, Labels
+from streamnb.models.naive_bayes.learned_counts import begin_copy
 from streamnb.models.naive_bayes.naive_bayes_classifier import SmoothedModel
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
 from streamnb.models.naive_bayes.state_copy import StateCopy
@@ -175,7 +176,7 @@ class HiddenMarkovNB(SmoothedModel):
         meta, counts = self.transitions.state()
         parts = {TRANSITIONS: counts, ENTITIES: self._entities.state(meta["states"])}
         arrays = {f"{prefix}{name}": array for prefix, part in parts.items() for name, array in part.items()}
-        return self._statistics.copying(type(self).__name__, {"chains": meta}, arrays)
+        return begin_copy(self._statistics, type(self).__name__, {"chains": meta}, arrays)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of such a model; return self. Raises SnapshotError."""

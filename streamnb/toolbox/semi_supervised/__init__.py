@@ -2,6 +2,6 @@
 
 An unlabelled event counts as every class, by its responsibility. Events of the window are revisited in
 turn; an event that leaves the window is unlearned. Expected counts are whole units of 1/1024, so what
-was added can be taken out exactly; moments to rounding. `semi_supervised_mixture.py` weighs the
+was added can be taken out exactly; moments to rounding. `semi_supervised_nb.py` weighs the
 labelled model against both.
 """

@@ -36,6 +36,7 @@ from streamnb.features.targets import EncodedExamples
 from streamnb.models.interface.attribution import Item
 from streamnb.models.interface.river_classifier import unteach_one
 from streamnb.models.interface.stream_model import Corrections, Events, Labels, Most, Prunings
+from streamnb.models.mixture.bayes_optimal_classifier import BayesOptimalClassifier
 from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.toolbox.semi_supervised.em_window import EventWindow, WindowEvent, apportioned, as_plain
@@ -45,6 +46,9 @@ from streamnb.values.parameter_checks import check_whole
 from streamnb.values.savable import Savable
 from streamnb.values.state_validation import MOST, count, named, state_errors
 from streamnb.values.type_aliases import Array, State, Times, Weights
+
+LABELLED, BOTH = "labelled", "labelled and unlabelled"
+"""Names of the two hypotheses of `labelled_and_both`."""
 
 _MODEL, _KEPT = "model_", "kept_"  # prefixes of array names in a state
 
@@ -354,3 +358,26 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
 
     def _more_tags(self) -> set[str]:
         return set(self.model._tags)  # noqa: SLF001  River's own
+
+
+def labelled_and_both(
+    unlabelled_weight: float, unlabelled_window: int, revisits: int, **reading: Any
+) -> BayesOptimalClassifier:
+    """Return a mixture of two models, equal at first, weighed by their predictions of labels.
+
+    Over the labelled events, the mixture loses at most ln 2 nats in all against the better of the two,
+    whatever the unlabelled events do to the second.
+
+    Args:
+        unlabelled_weight: as of `SemiSupervisedNB`.
+        unlabelled_window: its `window`.
+        revisits: as of `SemiSupervisedNB`.
+        reading: parameters of both models; see `NaiveBayes`.
+
+    Examples:
+        >>> model = labelled_and_both(0.1, 200, 1, attributes={"text": "text"})
+        >>> model.posterior.probabilities
+        {'labelled': 0.5, 'labelled and unlabelled': 0.5}
+    """
+    taught = SemiSupervisedNB(NaiveBayes(**reading), unlabelled_weight, unlabelled_window, revisits)
+    return BayesOptimalClassifier({LABELLED: NaiveBayes(**reading), BOTH: taught})

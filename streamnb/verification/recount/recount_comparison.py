@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import SnapshotError
 from streamnb.formats.snapshot_container import SnapshotPart
 from streamnb.kernels.array_types import Ints
-from streamnb.models.interface.stream_model import StreamModel
 from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.models.naive_bayes.learned_counts import statistics_from_state
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.models.softmax.feature_table import KEY, KEY_BITS
 from streamnb.models.tenants.tenant_models import TenantModels
@@ -47,9 +48,9 @@ class LearnedState(NamedTuple):
     tenants: TenantModels | None = None
 
     @classmethod
-    def of_model(cls, model: StreamModel, consumed: int, dead_letters: int) -> LearnedState:
-        """Return the state of a model, and its numbers of records and dead letters."""
-        seen = consumed, dead_letters
+    def of_processor(cls, learner: EventProcessor) -> LearnedState:
+        """Return the state of a learner."""
+        model, seen = learner.model, (learner.consumed, learner.dead_letters)
         if isinstance(model, TenantModels):
             shared = model.shared
             return cls(SufficientStatistics() if shared is None else shared.statistics, *seen, None, model)
@@ -65,7 +66,7 @@ class LearnedState(NamedTuple):
             counters = parts["learner"].meta
             groups = arrays["groups"]
             np.array(meta["groups"], dtype=object)[np.where(groups < 0, ~groups, groups)]
-            statistics = SufficientStatistics.from_state(meta, arrays)
+            statistics = statistics_from_state(meta, arrays)
             _check_features(arrays)
             seen = counters["consumed"], counters["dead_letters"]
             return cls(statistics, *seen, PosteriorAudit.read(model))
@@ -204,7 +205,7 @@ class _Comparing:
         if models.shared is not None:
             self.tables(recount, models.shared.statistics)
         self.number("events learned by all", {}, recount.events, models.n_events)
-        known = dict.fromkeys(models.names)
+        known = dict.fromkeys(models.store.names)
         for name in {**recount.tenants, **known}:
             self._whose = {"tenant": name}
             try:

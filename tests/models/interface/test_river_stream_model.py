@@ -25,7 +25,7 @@ from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
 from streamnb.models.interface.river_classifier import answer_of, state_of, teach_one
 from streamnb.models.interface.river_stream_model import RiverStreamModel
-from streamnb.toolbox.semi_supervised.semi_supervised_mixture import BOTH, LABELLED, labelled_and_both
+from streamnb.toolbox.semi_supervised.semi_supervised_nb import BOTH, LABELLED, labelled_and_both
 from tests.support.service import predictions, raw_events, records
 from tests.support.states import digest
 

@@ -72,14 +72,14 @@ def test_a_spelling_that_was_learned_is_named_beside_values_that_are_known(model
         {"plan": "other", "text": "WIN Cash"},
         {"plan": " FREE"},
     ]
-    found = [[one.message for one in each] for each in model.other_spellings([*xs, {}])]
+    found = [[one.message for one in each] for each in model.lookup.other_spellings([*xs, {}])]
     assert found == [
         ['vip was never learned with the value "TRUE"; did you mean "true"?'],
         [],
         ['plan was never learned with the value " FREE"; did you mean "free"?'],
         [],
     ]
-    assert model.other_spellings([{}]) == [[]]
+    assert model.lookup.other_spellings([{}]) == [[]]
 
 
 def test_python_warns_once_for_each_attribute(model):
@@ -124,5 +124,5 @@ def test_an_earlier_moment_can_be_asked():
     model.learn_one({"amount": 905.0}, "a")
     before = model.learned_types
     model.learn_one({"amount": "905"}, "b")
-    assert model.other_types({"amount": "7"}) == []
-    assert [one.attribute for one in model.other_types({"amount": "7"}, before)] == ["amount"]
+    assert model.lookup.other_types({"amount": "7"}) == []
+    assert [one.attribute for one in model.lookup.other_types({"amount": "7"}, before)] == ["amount"]

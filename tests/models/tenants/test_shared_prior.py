@@ -231,7 +231,7 @@ def test_a_new_tenant_is_told_what_one_model_of_all_events_says():
         said, expected = models.predict_posteriors(asked), one.predict_posteriors(map(without, events))
         assert said.classes == expected.classes
         np.testing.assert_allclose(said.probabilities, expected.probabilities, rtol=1e-9, atol=1e-300)
-        assert models.n_tenants == len({x.get("entity", "") for x in events} - {""})
+        assert models.use(0).tenants == len({x.get("entity", "") for x in events} - {""})
 
 
 def test_a_tenants_own_counts_take_over():
@@ -359,7 +359,7 @@ def test_how_often_tenants_were_predicted_right_begins_with_their_first_event():
     models = TenantModels(shared=True, memory=1)
     for name in "abc":
         models.predict_then_learn_many([{"entity": name, "c": "x"}], ["yes"])
-    assert models.top(3) == [("a", 1, 0, 0), ("b", 1, 1, 1), ("c", 1, 1, 1)]
+    assert models.use(3).top == [("a", 1, 0, 0), ("b", 1, 1, 1), ("c", 1, 1, 1)]
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -162,7 +162,7 @@ def test_beyond_the_most_tenants_events_share_the_model_of_nobody():
     events = [{"entity": name, "colour": "red"} for name in "abcab"] + [{"colour": "red"}]
     for x in events:
         models.learn_many([x], ["yes"])
-    assert models.n_tenants == 2
+    assert models.use(0).tenants == 2
     assert {name: models.tenant(name).n_events for name in ("a", "b", "c", "")} == {
         "a": 2,
         "b": 2,
@@ -179,7 +179,7 @@ def test_a_tenant_begins_with_its_first_example():
     said = models.predict_then_learn_many([{"entity": "a", "n": 1.0}] * 3, [None, "yes", None])
     assert said.labels() == [None, None, "yes"]
     models.predict_posteriors([{"entity": "b"}])
-    assert models.n_tenants == 1
+    assert models.use(0).tenants == 1
     with pytest.raises(UnlearnError, match="'b'"):
         models.unlearn_many([{"entity": "b"}], ["yes"])
 
@@ -196,9 +196,9 @@ def test_how_often_tenants_were_predicted_right():
     models = TenantModels(memory=1)
     for label in ("yes", "yes", "no", "yes"):
         models.predict_then_learn_many([{"entity": "a", "c": "x"}, {"entity": "b", "c": "x"}], [label, None])
-    assert models.top(5) == [("a", 4, 3, 2)]
+    assert models.use(5).top == [("a", 4, 3, 2)]
     restored = TenantModels().load_state(*models.state())
-    assert restored.top(5) == models.top(5)
+    assert restored.use(5).top == models.use(5).top
 
 
 def test_right_is_what_was_said_to_be_most_probable():
@@ -212,7 +212,7 @@ def test_right_is_what_was_said_to_be_most_probable():
         right[x["entity"]] += told == y
         ties += bool(top[-1] and top[-1] == top[-2:][0])
     assert ties > 10
-    assert {one[0]: one[3] for one in models.top(5)} == right
+    assert {one[0]: one[3] for one in models.use(5).top} == right
 
 
 def test_one_tenant_with_many_labels_and_long_words_among_small_ones():
@@ -261,15 +261,15 @@ def test_what_is_put_away_takes_no_more_than_twice_what_it_is():
     for i in range(2_000):
         models.learn_many([{"entity": f"t{i % 40}", "text": f"w{i}"}], ["yes"])
     live = 8 * models.state()[1]["runs"].size
-    assert live <= models._shelf.n_bytes <= 2 * live + 40 * 512 + 8 * 512
+    assert live <= models.store.cold.n_bytes <= 2 * live + 40 * 512 + 8 * 512
 
 
 def test_damage_while_a_model_is_put_away_is_found_and_named():
     models = TenantModels(memory=1)
     models.learn_many([{"entity": "a", "c": "x"}], ["yes"])
     models.learn_many([{"entity": "b", "c": "x"}], ["yes"])
-    words = models._shelf.words.whole
-    words[models._shelf.at[1] + HEADER + 1] ^= 1
+    words = models.store.cold.words.whole
+    words[models.store.cold.at[1] + HEADER + 1] ^= 1
     with pytest.raises(SnapshotError, match="'a'"):
         models.predict_posteriors([{"entity": "a", "c": "x"}])
 

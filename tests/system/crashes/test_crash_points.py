@@ -180,7 +180,7 @@ def test_a_death_of_chains_of_entities_on_sqlite(nursery, tmp_path):
 def test_a_death_of_models_of_tenants_on_sqlite(nursery, tmp_path):
     """One model is at work at a time, and the others are put away, in memory that is gone with the process."""
     stream = Stream(EVENTS, kind="tenants")
-    assert stream.alone.model.n_tenants == 4
+    assert stream.alone.model.use(0).tenants == 4
     assert stream.alone.model.tenant().n_events
     stages = SqliteStages(nursery, tmp_path, stream)
     trace = traced(stages)

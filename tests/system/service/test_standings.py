@@ -263,7 +263,7 @@ def source(log, folder, *sets):
 def of_state(learner):
     """Tenant -> events and weights, as its model has them."""
     models = learner.model
-    found = {name: models.tenant(name).class_weights for name in models.names}
+    found = {name: models.tenant(name).class_weights for name in models.store.names}
     return {name: {k: w for k, w in own.items() if w} for name, own in found.items() if any(own.values())}
 
 

@@ -43,14 +43,14 @@ def test_each_key_has_the_model_of_its_own_events():
     plain = factories.learner(configured("model.kind=naive_bayes"))
     models, kept = {}, {}
     for record in records(RAWS, keys=KEYS):
-        event = plain.event_path.decoding.decode_one(record)
+        event = plain._decode(record)
         name = (record.key or b"").decode()
         if event.label is not None and name not in kept and name and len(kept) < 7:
             kept[name] = name
         model = models.setdefault(kept.get(name, ""), NaiveBayes({"text": "text"}))
         if event.label is not None:
             model.learn_one(event.x, event.label)
-    assert len(kept) == learner.model.n_tenants == 7
+    assert len(kept) == learner.model.use(0).tenants == 7
     for name, model in models.items():
         (meta, arrays), (meta_, arrays_) = learner.model.tenant(name).state(), model.state()
         assert meta == meta_

@@ -56,7 +56,7 @@ def recount_of_tenants(found: Iterable[Found], most: int) -> Counted:
 def counted(model: Any, texts: tuple[str, ...] = ("text",)) -> Counted:
     """Of a model that takes attributes as they come."""
     if isinstance(model, TenantModels):
-        models = {ALL: model.shared, **{name: model.tenant(name) for name in model.names}}
+        models = {ALL: model.shared, **{name: model.tenant(name) for name in model.store.names}}
         return {(whose, *what): n for whose, one in models.items() for what, n in counted(one, texts).items()}
     statistics = model.statistics
     found: Counted = {("events",): model.n_events}

@@ -49,7 +49,7 @@ def test_every_number_of_every_tenant_is_compared(shared, tenants):
     learner = learned(RAWS, tenants=tenants, shared=shared)
     findings, equal = told(learner, RAWS)
     assert findings == []
-    models = [learner.model.tenant(name) for name in learner.model.names]
+    models = [learner.model.tenant(name) for name in learner.model.store.names]
     models += [learner.model.shared] if shared else []
     tables = [(one.statistics.counts.table, one.statistics.counts.totals) for one in models]
     weights = sum(np.count_nonzero(one.statistics.class_weights) for one in models)
@@ -87,9 +87,9 @@ def test_an_event_that_was_learned_twice_and_one_that_was_not_are_told():
 
 def test_a_model_whose_counts_do_not_hold_together_is_told_with_its_tenant_and_the_others_are_compared():
     learner = learned(RAWS)
-    models, shelf = learner.model, learner.model._shelf
+    models, shelf = learner.model, learner.model.store.cold
     models.copying()
-    at = shelf.at[models.names.index("two")]
+    at = shelf.at[models.store.names.index("two")]
     run = shelf.words.whole[at : at + shelf.words.whole[at + WORDS]]
     meta, arrays = models.tenant("two").state()
     arrays["totals"][0, 0] -= 1
@@ -109,6 +109,6 @@ def test_attributes_beyond_the_first_of_all_tenants_are_counted_for_none():
     learner = learned(raws)
     assert told(learner, raws)[0] == []
     known = set().union(
-        *(learner.model.tenant(name).statistics.layout.fields for name in learner.model.names)
+        *(learner.model.tenant(name).statistics.layout.fields for name in learner.model.store.names)
     )
     assert len(known) == 4096
