@@ -7,56 +7,18 @@ was served: what is noted first is overwritten.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamnb.config import Config
 from streamnb.engine.labels.batches import EventBatch
-from streamnb.engine.labels.delay_scores import DelayScoring
-from streamnb.engine.labels.delayed_labels import DelayedLabels
-from streamnb.engine.ports import NewRecord
 from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.runtime import factories
-from streamnb.scoring.prequential_scores import ProgressiveValidation
 from streamnb.scoring.revisable_scores import RevisableScore, nats, scored
 
-_Noted = Callable[[Ints, RevisableScore], None]
 _NONE = -1
-
-
-class _CostValidation(ProgressiveValidation):
-    def __init__(self, window: int, noted: _Noted) -> None:
-        super().__init__(window)
-        self._noted, self._n = noted, 0
-
-    def update_many(
-        self, probabilities: Floats, truths: Ints, n_classes: int | None = None, held: Floats | float = 0.0
-    ) -> None:
-        """Score a batch of events."""
-        super().update_many(probabilities, truths, n_classes, held)
-        told = np.flatnonzero(truths >= 0)
-        self._noted(self._n + told, scored(probabilities[told], truths[told]))
-        self._n += truths.size
-
-
-class _CostScoring(DelayScoring):
-    def __init__(self, late: DelayedLabels, window: int, noted: _Noted) -> None:
-        super().__init__(late.pending, window)
-        self.names, self.decisions, self._noted = late.scoring.names, late.scoring.decisions, noted
-
-    def count(self, numbers: Ints, truth: Ints, delays: Ints) -> RevisableScore:
-        score = super().count(numbers, truth, delays)
-        self._noted(numbers, score)
-        return score
-
-    def replace(self, number: int, before: str | None, after: str | None) -> None:
-        super().replace(number, before, after)
-        one, truth = np.array([number]), np.array([_NONE if after is None else self.names[after]])
-        nothing = RevisableScore(truth, truth, np.zeros((1, 3), dtype=np.int64))
-        self._noted(one, nothing if after is None else self._scored(one, truth))
 
 
 class Costs(NamedTuple):
@@ -80,28 +42,35 @@ class Costs(NamedTuple):
 
 
 class PrequentialProcessor(EventProcessor):
-    """See above."""
+    """A learner with two more stages: one opens a row for each event, one records its score."""
 
     def __init__(self, config: Config) -> None:
-        learner = factories.learner(config)
-        super().__init__(learner.settings, learner.model)
+        super().__init__(factories.settings(config), factories.model(config))
         self._place, self._truth, self._loss, self._right = array("q"), array("q"), array("d"), array("b")
-        self.progressive = _CostValidation(self.settings.window, self._note)
+        self.event_path.stages = (self._open_rows, *self.event_path.stages, self._note_scores)
         if self.late is not None:
-            self.late.scoring = _CostScoring(self.late, self.settings.window, self._note)
+            self.late.scoring.observer = self._note
 
-    def _predict_then_learn(self, arrived: EventBatch, now: float) -> Iterable[NewRecord]:
-        places = arrived.places
-        self._place.extend(self.consumed + place for place in places)
-        self._truth.extend([_NONE] * len(places))
-        self._loss.extend([0.0] * len(places))
-        self._right.extend([0] * len(places))
-        return super()._predict_then_learn(arrived, now)
+    def _open_rows(self, batch: EventBatch) -> None:
+        self._place.extend(number - 1 for number in batch.numbers)
+        self._truth.extend([_NONE] * len(batch))
+        self._loss.extend([0.0] * len(batch))
+        self._right.extend([0] * len(batch))
 
-    def _note(self, numbers: Ints, score: RevisableScore) -> None:
-        np.frombuffer(self._truth, dtype=np.int64)[numbers] = score.truth
-        np.frombuffer(self._loss)[numbers] = [*map(nats, score.terms[:, 0].tolist())]
-        np.frombuffer(self._right, dtype=np.int8)[numbers] = score.truth == score.predicted
+    def _note_scores(self, batch: EventBatch) -> None:
+        """Record the scores of labels inside events."""
+        told = np.flatnonzero(batch.truths >= 0)
+        if told.size:
+            rows = batch.predicted.posteriors.probabilities[told]
+            self._note(len(self._truth) - len(batch) + told, scored(rows, batch.truths[told]))
+
+    def _note(self, numbers: Ints, score: RevisableScore | None) -> None:
+        """Record scores of events; None takes one back."""
+        truth: Any = _NONE if score is None else score.truth
+        np.frombuffer(self._truth, dtype=np.int64)[numbers] = truth
+        if score is not None:
+            np.frombuffer(self._loss)[numbers] = [*map(nats, score.terms[:, 0].tolist())]
+            np.frombuffer(self._right, dtype=np.int8)[numbers] = score.truth == score.predicted
 
     @property
     def costs(self) -> Costs:

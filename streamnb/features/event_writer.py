@@ -49,7 +49,7 @@ class EventWriter:
 
     def text(self, kind: int, name: Name, text: str) -> None:
         """Write a text that will be cut into words."""
-        self._write(kind, name, encode_text(text), whole=False, amount=UNIT)
+        self.write(kind, name, encode_text(text), whole=False, amount=UNIT)
 
     def token(self, kind: int, name: Name, token: str, times: float) -> None:
         """Write a token of a bag of words with its frequency; Bernoulli asks only whether it occurs.
@@ -58,13 +58,13 @@ class EventWriter:
         """
         amount = UNIT * is_above_zero(times) if kind == BERNOULLI else units(times)
         if amount > 0:
-            self._write(kind, name, token.encode(), whole=True, amount=amount)
+            self.write(kind, name, token.encode(), whole=True, amount=amount)
         elif kind == BERNOULLI:  # a text is present, though this word is not
-            self._write(kind, name, b"", whole=False, amount=UNIT)
+            self.write(kind, name, b"", whole=False, amount=UNIT)
 
     def nominal(self, name: Name, value: Any) -> None:
         """Write the value of a nominal attribute. Raises TypeError if it is not a scalar."""
-        self._write(NOMINAL, name, value_text(value).encode(), whole=True, amount=UNIT)
+        self.write(NOMINAL, name, value_text(value).encode(), whole=True, amount=UNIT)
 
     def continuous(self, name: Name, value: Any) -> None:
         """Write the value of a continuous attribute, finite. Raises TypeError if it is not a number."""
@@ -156,7 +156,8 @@ class EventWriter:
         vocabulary.reserve(most, n_bytes)
         return most
 
-    def _write(self, kind: int, name: Name, item: bytes, *, whole: bool, amount: int) -> None:
+    def write(self, kind: int, name: Name, item: bytes, *, whole: bool, amount: int) -> None:
+        """Append one item of an attribute."""
         self._group.append(self._groups.setdefault((kind, name), len(self._groups)))
         self._item.append(item)
         self._whole.append(whole)

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 from streamnb.config import CLASSIFIERS, Config
 from streamnb.engine.journal.journal_history import find, last
+from streamnb.engine.labels.batches import PredictedBatch
 from streamnb.engine.processing.named_classes import ranked_by_class
-from streamnb.engine.processing.prediction_pipeline import PredictedBatch, PredictionPipeline
+from streamnb.engine.processing.prediction_pipeline import PredictionPipeline
 from streamnb.engine.settings import Settings
 from streamnb.errors import ConfigError, MalformedEvent, SnapshotError, StreamnbError
 from streamnb.events import Event

@@ -60,22 +60,23 @@ class FollowerThread(ABC):
 
     @abstractmethod
     def _follow(self, log: Log) -> None:
-        """Follow until `_is_over`. Raises StreamnbError."""
+        """Follow until `is_over`. Raises StreamnbError."""
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Return True if it must not follow now."""
         return self._stopping
 
-    def _is_due(self) -> bool:
+    def is_due(self) -> bool:
         """Wait until it should follow; return False to end the thread."""
         return not self._stopping
 
     def _run(self) -> None:
-        while self._is_due():
+        while self.is_due():
             try:
                 with closing(context.existing_log(self.config)) as log:
                     self._follow(log)
             except StreamnbError as error:
-                if self._is_over():
+                if self.is_over():
                     continue
                 if str(error) != self.problem:
                     self._tell(Message("following-restarts", f"{self._again}: {error}", error=str(error)))

@@ -155,7 +155,7 @@ class Replica(FollowerThread):
             self._following = following
         self.problem = ""
         came_at = time.monotonic()
-        while not self._is_over():
+        while not self.is_over():
             for record in following.advance():
                 self._learned_at, came_at = record.now, time.monotonic()
             self._looked_at = time.monotonic()
@@ -163,15 +163,17 @@ class Replica(FollowerThread):
             self._is_behind.wait(max(self._look_seconds, idle))
             self._is_behind.clear()
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Return True if it must not follow now."""
         return self._stopping or time.monotonic() > self._wanted_until
 
-    def _is_due(self) -> bool:
-        if self._is_over():
+    def is_due(self) -> bool:
+        """Rest until it is queried; return False to end the thread."""
+        if self.is_over():
             with self.lock:
                 self._following = self._asked = None
             self.problem = ""
-        while self._is_over() and not self._stopping:
+        while self.is_over() and not self._stopping:
             time.sleep(_RESTING_SECONDS)
         return not self._stopping
 
@@ -188,5 +190,5 @@ class Replica(FollowerThread):
         self._differs = told
 
     def _check(self) -> None:
-        if self._is_over():
+        if self.is_over():
             raise SnapshotError("stopped")

@@ -260,6 +260,11 @@ class _Recount:
             self._findings.unchecked(RECOUNT, text, record=lost[0])
 
 
+def learned_state(learner: EventProcessor) -> LearnedState:
+    """Return the state of a processor, as a recount compares it."""
+    return LearnedState.of_model(learner.model, learner.consumed, learner.dead_letters)
+
+
 def _compare_recount(
     recount: Recount | None, learner: EventProcessor, seen: LogScan, verified: VerificationResult
 ) -> None:
@@ -267,7 +272,7 @@ def _compare_recount(
     if recount is None or seen.is_broken:
         findings.unchecked(RECOUNT, "the state: what was learned could not be counted")
         return
-    compared = compare(recount, LearnedState.of_processor(learner), RECOUNT, seen.end.n, findings)
+    compared = compare(recount, learned_state(learner), RECOUNT, seen.end.n, findings)
     verified.compared = compared
     if not findings.count(RECOUNT):
         findings.ok(RECOUNT, str(compared), record=seen.end.n)

@@ -236,7 +236,7 @@ def test_commits_are_cut_where_their_outputs_are_large(open_log, tmp_path, monke
     """A log takes no transaction of any size within its timeouts."""
     most, beyond = 10_000, 2_000
     monkeypatch.setattr("streamnb.runtime.worker._COMMIT_BYTES", most)
-    monkeypatch.setattr("streamnb.engine.processing.event_processor._BYTES_AT_ONCE", beyond)
+    monkeypatch.setattr("streamnb.engine.processing.admission._BYTES_AT_ONCE", beyond)
     produce(open_log(**TOPICS), RAWS)
     worker, sensor = watched_worker(open_log(), tmp_path / "s", pace=CommitPolicy(commit_events=100))
     worker.start("large")

@@ -150,6 +150,10 @@ def is_concrete(imported):
     )
 
 
+STAGES = tuple(f"streamnb.engine.{room}" for room in ("labels", "processing", "journal", "retraining"))
+"""Rooms of the learner's stages. The recount, which judges them, shares no code with them."""
+
+
 def complaints(name, tree):  # noqa: C901  one rule after the other
     """Yield a line for each import that a module must not have."""
     room = name.split("/")[0].removesuffix(".py")
@@ -172,6 +176,10 @@ def complaints(name, tree):  # noqa: C901  one rule after the other
                     break
             if room in {"config", "engine"} and is_concrete(imported):
                 yield f"{name} imports the concrete {imported}"
+            if name.startswith(("verification/recount/", "verification/exact/")) and imported.startswith(
+                STAGES
+            ):
+                yield f"{name} imports the stage {imported}"
         if name not in ONLY_IN.get(top, {name}):
             yield f"{name} imports {top}"
         if room in PURE and name not in OPENS_FILES and top in IMPURE:
@@ -193,6 +201,14 @@ def test_imports_run_downhill():
         ("engine/labels/watermark.py", "from streamnb.models.mixture.hypotheses import Hypothesis"),
         ("config/validators.py", "from streamnb.models.mixture.hypotheses import Hypothesis"),
         ("verification/exact/exact_moments.py", "from streamnb.verification.recount import event_recount"),
+        (
+            "verification/recount/event_recount.py",
+            "from streamnb.engine.processing.prediction_pipeline import PredictionPipeline",
+        ),
+        (
+            "verification/recount/label_recount.py",
+            "from streamnb.engine.labels.source_labels import effective",
+        ),
         ("event_logs/kafka/kafka_log.py", "from streamnb.runtime.worker import Worker"),
         ("cli/checks/log_checks.py", "from streamnb.cli.commands import topics"),
         ("cli/commands/run.py", "from streamnb.cli import main"),

@@ -23,9 +23,10 @@ from streamnb.runtime import context
 from streamnb.statistics.memory_budget import MemoryBudget
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.log.processed_slices import _read
+from streamnb.verification.log_verification import learned_state
 from streamnb.verification.recount.event_recount import RecountPlan
 from streamnb.verification.recount.label_recount import LabelRecount
-from streamnb.verification.recount.recount_comparison import LearnedState, compare
+from streamnb.verification.recount.recount_comparison import compare
 from streamnb.verification.recount.tenant_recount import TenantRecount
 from tests.support.late import late_learner, look_for_room_often, random_stream
 
@@ -94,7 +95,7 @@ def test_what_there_was_no_room_for_is_not_taken_back_and_a_recount_agrees(name,
         plan = RecountPlan.of_model(learner.settings, learner.model)
         learner.process(part, 1.0)
         late.take([(one, _read(one, learner.settings)) for one in part], 0, plan)
-        compare(late.recount, LearnedState.of_processor(learner), "recount", len(left), findings)
+        compare(late.recount, learned_state(learner), "recount", len(left), findings)
         assert findings.all() == []
     again = late_learner(MODELS[name]())
     again.load(learner.parts(), learner.copying().segments())

@@ -60,7 +60,8 @@ def look_for_room_often(monkeypatch):
     """Whether memory is short, so that a few events show what many would."""
     for module in (
         "engine.processing.admission",
-        "engine.processing.event_processor",
+        "engine.processing.event_processing",
+        "engine.processing.event_stages",
         "verification.recount.event_recount",
         "verification.recount.label_recount",
     ):

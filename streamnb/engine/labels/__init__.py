@@ -24,7 +24,7 @@ the total order (time, partition, offset). Of these the source with the highest 
 latest label, then the name of the source. So the result follows from the records, not from the order of
 reading.
 
-A correction is applied in one place, `DelayedLabels`: the new set of source labels is stored, and if
+A correction is applied in one place, `LabelApplication`: the new set of source labels is stored, and if
 the label in force differs, `ModelUpdater.correct` unlearns the old one and learns the new one. The
 score of the event is replaced, not added.
 
@@ -38,6 +38,7 @@ Invariants:
   steps of some hundreds, and each commit journals how many steps it made.
 * Scores of served predictions are sums of integers, so a replaced score leaves no trace.
 
-Start reading at `delayed_labels.py`, then `source_labels.py`, `watermark.py` and `label_buffer.py`.
-`label_block.py` has the columns, and `label_buffer.py` the copy for a snapshot.
+Start reading at `label_application.py`, then `delayed_labels.py`, `source_labels.py`, `watermark.py`
+and `label_buffer.py`.
+`batches.py` and `label_block.py` have the columns, and `label_buffer.py` the copy for a snapshot.
 """

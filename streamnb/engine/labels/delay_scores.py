@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class DelayScoring:
         delays: events, correct predictions and loss times 2^44 by delay bucket of first labels.
         names: interned classes, in the order of first use.
         decisions: scores of decisions; None without a decision rule.
+        observer: called with the numbers of events, and their scores; None is the score of unlabelled events.
     """
 
     def __init__(self, pending: LabelBuffer, window: int) -> None:
@@ -43,6 +44,7 @@ class DelayScoring:
         self.delays = [[0, 0, 0] for _ in range(len(DELAYS) + 2)]
         self.names: Interner[str] = Interner()
         self.decisions: ServedDecisions | None = None
+        self.observer: Callable[[Ints, RevisableScore | None], None] | None = None
         self._pending = pending
         self._former: list[tuple[int, list[str]]] = []  # (event number limit, class order)
         self._by_column = self._places([])  # class index in the model -> in `names`; last: none
@@ -77,6 +79,8 @@ class DelayScoring:
         self._count_delays(delays, score, 1)
         if self.decisions is not None:
             self.decisions.judge(numbers.tolist(), [self.names.names[k] for k in truth.tolist()])
+        if self.observer is not None:
+            self.observer(numbers, score)
         return score
 
     def replace(self, number: int, before: str | None, after: str | None) -> None:
@@ -90,6 +94,8 @@ class DelayScoring:
                 self._count_delays(self._pending.column("delay", one), score, times)
         if self.decisions is not None:
             self.decisions.replace(number, before, after)
+        if self.observer is not None:
+            self.observer(one, scores[1])
 
     def unlabelled(self, mass: float) -> AccuracyEstimate | None:
         """Estimate the accuracy of the newest unlabelled predictions; None if there are none."""

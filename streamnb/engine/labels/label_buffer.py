@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -160,10 +160,12 @@ class LabelBuffer:
     Attributes:
         next: number of the next event.
         horizon: the watermark that expires events.
+        expired: called with each expired block, and the number of its first event.
     """
 
     def __init__(self, horizon: Watermark) -> None:
         self.horizon = horizon
+        self.expired: Callable[[int, LabelBlock], None] | None = None
         self.next = 0
         self._chunks: dict[int, LabelBlock] = {}  # by first event number
         self._firsts: list[int] = []  # its keys, ascending
@@ -291,6 +293,8 @@ class LabelBuffer:
             chunk = self._chunks[first]
             if not chunk.is_full or chunk.alive(horizon.earliest, horizon.least).any():
                 break
+            if self.expired is not None:
+                self.expired(first, chunk)
             del self._chunks[first]
             gone += 1
         del self._firsts[:gone]

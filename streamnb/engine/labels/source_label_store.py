@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.engine.labels.batches import LabelBatch, LabelColumns
+from streamnb.engine.labels.batches import LabelBatch
 from streamnb.engine.labels.interner import Interner
 from streamnb.engine.labels.label_block import NONE, SEVERAL
 from streamnb.engine.labels.label_buffer import LabelBuffer
@@ -40,41 +40,38 @@ class SourceLabelStore:
         self.partitions: Interner[Partition] = Interner()
         self.by_source: Counter[str] = Counter()
 
-    def columns_of(self, heard: LabelBatch, shares: Mapping[str, float]) -> LabelColumns:
-        """Convert label records to columns; `shares` are weight factors of sources, default 1."""
-        sources = [verdict.source for verdict in heard.labels]
-        for source in dict.fromkeys(sources):
+    def intern(self, batch: LabelBatch, shares: Mapping[str, float]) -> None:
+        """Add the columns of numbers to label records; `shares` are weight factors of sources, default 1."""
+        names = batch.source_names
+        for source in dict.fromkeys(names):
             if len(self.sources) < MOST_SOURCES_IN_ALL:
                 self.sources[source]
-        self.by_source.update(filter(self.sources.__contains__, sources))
-        times: Any = [verdict.ts for verdict in heard.labels]
+        self.by_source.update(filter(self.sources.__contains__, names))
+        times: Any = batch.given_times
         if None in times:
-            times = [t if ts is None else ts for ts, t in zip(times, heard.times.tolist(), strict=True)]
-        weights = np.array([verdict.weight for verdict in heard.labels], dtype=np.float64)
+            times = [t if ts is None else ts for ts, t in zip(times, batch.times.tolist(), strict=True)]
+        weights = np.array(batch.given_weights, dtype=np.float64)
         if shares:
-            weights *= [shares.get(source, 1.0) for source in sources]
-        return LabelColumns(
-            np.array([self.sources.get(source, NONE) for source in sources]),
-            np.array(times, dtype=np.float64),
-            np.array([self.partitions[record.partition] for record in heard.records]),
-            np.array([record.offset for record in heard.records]),
-            [verdict.label for verdict in heard.labels],
-            np.minimum(weights, _HEAVIEST),
-        )
+            weights *= [shares.get(source, 1.0) for source in names]
+        batch.sources = np.array([self.sources.get(source, NONE) for source in names])
+        batch.said_at = np.array(times, dtype=np.float64)
+        batch.partitions = np.array([self.partitions[record.partition] for record in batch.records])
+        batch.offsets = np.array([record.offset for record in batch.records])
+        batch.weights = np.minimum(weights, _HEAVIEST)
 
     def has_room(self, source: str) -> bool:
         """Return if a source is interned, or can be."""
         return source in self.sources or len(self.sources) < MOST_SOURCES_IN_ALL
 
-    def label_at(self, words: LabelColumns, place: int) -> SourceLabel:
-        """Return the row `place` of label columns; its source must be interned."""
+    def label_at(self, batch: LabelBatch, row: int) -> SourceLabel:
+        """Return one row of interned label records; its source must be interned."""
         return SourceLabel(
-            self.sources.names[words.sources[place]],
-            words.times[place].item(),
-            words.labels[place],
-            words.weights[place].item(),
-            self.partitions.names[words.partitions[place]],
-            words.offsets[place].item(),
+            self.sources.names[batch.sources[row]],
+            batch.said_at[row].item(),
+            batch.labels[row],
+            batch.weights[row].item(),
+            self.partitions.names[batch.partitions[row]],
+            batch.offsets[row].item(),
         )
 
     def truth_of(self, number: int) -> ResolvedLabel | None:

@@ -5,24 +5,31 @@ does no I/O and reads no clock, so a replay of the same records with the same `n
 bytes. How a stream is cut into batches changes neither the model nor, except for `now`, the
 predictions.
 
-Within one call of `EventProcessor.process`, each run of records of one sort passes these steps:
+`EventProcessor` is a `ProcessorState`, which all stages share, and two paths over it. Decoding makes
+columns, an `EventBatch` or a `LabelBatch`; each stage is an object made once, and adds columns.
 
-    step                    done by                              result
+    stage of events         done by                              result
     1. apply an alarm       AlarmResponse.look                   `StreamModel.reset_adaptive`, or a pause
-    2. decode               formats.codec                        events, label records, `MalformedEvent`
+    2. decode               EventDecoding                        a batch, `MalformedEvent`
     3. admit                Admission                            a prefix of the batch, or evictions
     4. find repeats         DelayedLabels.first_repeat           repeat: label or dead letter
-    5. predict, then learn  StreamModel.predict_then_learn_many  `Posteriors`
-    6. quarantine, decide   without_quarantined, decided         published probabilities, decisions
-    7. score                ProgressiveValidation, or labels/    exact counts of right and wrong
-    8. prune, evict         StreamModel.prune, evict             a smaller model
-    9. monitor              Monitors, DriftDetectors             alerts and drift records
-    10. publish             PredictionPublishing                 predictions, dead letters in their place
-    11. report              EventProcessor.report                a metrics report, if one is due
+    5. join labels          JoinLabels                           labels and weights in force
+    6. predict, then learn  PredictAndLearn                      ages
+    7. quarantine, decide   PredictionPipeline.predict           published probabilities, decisions
+    8. score                ScorePredictions                     exact counts of right and wrong
+    9. prune, evict         PruneModel                           a smaller model
+    10. observe             DriftMonitoring                      alerts and drift records
+    11. publish             PublishPredictions                   predictions, dead letters in their place
 
-Label records take another path after step 2: `engine.labels.delayed_labels.DelayedLabels` learns them.
+    stage of label records  done by
+    1. decode, admit        LabelProcessing, Admission
+    2. apply                engine.labels.label_application.LabelApplication
+    3. prune                PruneModel
+    4. observe              DriftMonitoring
 
-What is state, and therefore in a snapshot (`EventProcessor.parts`), and what is not:
+A report follows if one is due (`metrics_report`).
+
+What is state, and therefore in a snapshot (`ProcessorState.parts`), and what is not:
 
     state       model, scores or waiting labels, detectors, monitors, alarm responses, decisions,
                 evicted offsets, tenants with a pending record, number of records consumed
@@ -37,14 +44,13 @@ Invariants:
 * Detectors and monitors never change a prediction. An alarm acts only through `AlarmResponse`.
 
 A dead letter is decided in five places: decoding (step 2), `Admission` (a class for which there is no
-room), a repeated event (step 4), `DelayedLabels` (a label without an event, a source too many), and
-`PredictionPublishing.published` (a prediction that its topic cannot hold). `dead_letters.py` makes the
-record in each case.
+room), a repeated event (step 4), `LabelApplication` (a label without an event, a source too many), and
+`PredictionPipeline.encode` (a prediction that its topic cannot hold). `ProcessorState.reject` and
+`dead_letters.py` make the record.
 
-Other ways through the same room: `score` predicts without learning (scorers), `learn_partial` learns
-into a `Partial` (Spark), `reconfigure` continues under other settings, `install_model` continues with a
-`RetrainedModel`.
+Other paths through the same room: `EventScoring` predicts without learning (scorers), or learns into a
+`Partial` (Spark). `reconfigure` continues under other settings, `install_model` continues with a
+`RetrainedModel`. Other processors have other stages in `EventProcessor.event_path`.
 
-Start reading at `event_processor.py`, then `prediction_publishing.py`, `admission.py` and
-`monitors.py`.
+Start reading at `event_stages.py`, then `event_processing.py`, `prediction_pipeline.py` and `admission.py`.
 """

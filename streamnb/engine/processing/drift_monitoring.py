@@ -4,56 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from streamnb.engine.labels.batches import EventBatch, FirstLabel
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.processing.alarm_responses import AlarmResponse
-from streamnb.engine.processing.counters import Counters
-from streamnb.engine.processing.monitors import MonitoredBatch, Monitors
-from streamnb.engine.settings import Settings
-from streamnb.events import Alert, Drift, Event, ModelInfo, Prediction
+from streamnb.engine.processing.monitors import MonitoredBatch
+from streamnb.engine.processing.processor_state import ProcessorState
+from streamnb.events import Alert, Drift, ModelInfo, Prediction
 from streamnb.formats.codec import encode_alert, encode_metrics
-from streamnb.models.interface.predictions import Posteriors
-from streamnb.scoring.drift_detectors import DriftDetectors
 
 
-class DriftMonitoring(NamedTuple):
+class DriftMonitoring:
     """Observers of a learner.
 
-    Attributes:
-        settings: output topics.
-        tally: counters.
-        drift: the detectors.
-        monitors: the monitors.
-        actions: responses to alarms.
+    Args:
+        state: of the processor.
     """
 
-    settings: Settings
-    tally: Counters
-    drift: DriftDetectors
-    monitors: Monitors
-    actions: AlarmResponse
+    def __init__(self, state: ProcessorState) -> None:
+        self._state = state
 
-    def predicted(
-        self,
-        events: Sequence[Event],
-        truths: Sequence[str | None],
-        posteriors: Posteriors,
-        ages: Sequence[int],
-        consumed: Sequence[int],
-        now: float,
-    ) -> list[tuple[int, NewRecord]]:
-        """Return alerts on predicted events, each with the index of its event."""
+    def observe_events(self, batch: EventBatch) -> None:
+        """Add the alerts on predicted events."""
+        state = self._state
+        if not state.monitors:
+            return
+        posteriors, labels = batch.predicted.posteriors, batch.labels
+        state.has_labels |= any(label is not None for label in labels)
         predicted = posteriors.labels()
         right = [
             -1 if truth is None or label is None else int(truth == label)
-            for truth, label in zip(truths, predicted, strict=True)
+            for truth, label in zip(labels, predicted, strict=True)
         ]
         confidence = np.minimum(posteriors.probabilities.max(axis=1, initial=0.0), 1.0)
-        seen = MonitoredBatch(predicted, truths, np.array(right, np.int8), confidence, consumed)
-        return self.seen(seen, [event.id for event in events], ages, now)
+        seen = MonitoredBatch(predicted, labels, np.array(right, np.int8), confidence, batch.numbers)
+        named = list(zip(batch.ids, labels, batch.numbers, batch.ages, strict=True))
+        batch.alerts = [
+            *self.seen(seen, batch.ids, batch.ages, batch.now),
+            *self.discovered(state.model.classes[batch.classes_before :], named, batch.now),
+        ]
 
     def seen(
         self, seen: MonitoredBatch, ids: Sequence[str], ages: Sequence[int], now: float
@@ -61,7 +52,7 @@ class DriftMonitoring(NamedTuple):
         """Return alerts on observed events, each with the index of its event."""
         return [
             (at, self.alert(found, ids[at], int(seen.numbers[at]), ages[at], now))
-            for at, found in self.monitors.observe(seen)
+            for at, found in self._state.monitors.observe(seen)
         ]
 
     def discovered(
@@ -72,7 +63,7 @@ class DriftMonitoring(NamedTuple):
         for label in classes:
             at = next((at for at, (_, one, *_) in enumerate(said) if one == label), 0)
             event_id, _, consumed, age = said[at]
-            told = self.monitors.discovered(label)
+            told = self._state.monitors.discovered(label)
             alerts += [(at, self.alert(found, event_id, consumed, age, now)) for found in told]
         return alerts
 
@@ -80,25 +71,39 @@ class DriftMonitoring(NamedTuple):
         self, found: Mapping[str, Any], event_id: str, consumed: int, age: int, now: float
     ) -> NewRecord:
         """Return the alert of a monitor's finding, after `consumed` records."""
-        model = ModelInfo(self.settings.name, age)
-        action = self.actions.asked_by(found.get("action", ""), consumed)
+        model = ModelInfo(self._state.settings.name, age)
+        action = self._state.actions.asked_by(found.get("action", ""), consumed)
         alert = Alert(id=event_id, events=consumed, model=model, ts=now, **{**found, "action": action})
-        self.tally.alerts[alert.monitor, alert.kind, alert.state] += 1
-        return NewRecord(self.settings.alerts, self.settings.name.encode(), encode_alert(alert))
+        self._state.tally.alerts[alert.monitor, alert.kind, alert.state] += 1
+        return NewRecord(self._state.settings.alerts, self._state.settings.name.encode(), encode_alert(alert))
 
-    def with_found(
-        self,
-        outputs: Sequence[NewRecord],
-        predictions: Sequence[Prediction],
-        consumed: Sequence[int],
-        alerts: Sequence[tuple[int, NewRecord]],
-    ) -> Iterator[NewRecord]:
-        """Yield the published predictions, each followed by its drifts and alerts."""
-        for place, (output, prediction, number) in enumerate(zip_longest(outputs, predictions, consumed)):
+    def add_findings(self, batch: EventBatch) -> None:
+        """Put drifts and alerts after the predictions that reveal them."""
+        if not batch.predictions:
+            batch.outputs = [alert for _, alert in batch.alerts]
+        elif self._state.drift.names or batch.alerts:
+            batch.outputs = list(self._with_found(batch))
+
+    def _with_found(self, batch: EventBatch) -> Iterator[NewRecord]:
+        each = zip_longest(batch.outputs, batch.predictions, batch.numbers)
+        for place, (output, prediction, number) in enumerate(each):
             if output is not None:
                 yield output
             yield from self._drifts(prediction, number)
-            yield from (alert for at, alert in alerts if at == place)
+            yield from (alert for at, alert in batch.alerts if at == place)
+
+    def observe_first_labels(self, firsts: Sequence[FirstLabel], now: float) -> Iterator[NewRecord]:
+        """Yield the drifts and alerts that the first labels of served predictions reveal."""
+        state = self._state
+        for first in firsts if state.drift.names else ():
+            if first.is_right is not None:
+                model = ModelInfo(state.settings.name, first.age)
+                yield from self.observe(first.id, int(not first.is_right), first.number, model, now)
+        if state.monitors and firsts:
+            ids, labels, right, confidence, ages, numbers = zip(*firsts, strict=True)
+            told = [-1 if one is None else int(one) for one in right]
+            seen = MonitoredBatch((), labels, np.array(told, np.int8), np.array(confidence), numbers)
+            yield from (alert for _, alert in self.seen(seen, ids, ages, now))
 
     def _drifts(self, prediction: Prediction, consumed: int) -> Iterator[NewRecord]:
         """Yield the drifts that a prediction reveals; an empty model predicted nothing."""
@@ -110,7 +115,9 @@ class DriftMonitoring(NamedTuple):
         self, event_id: str, error: int, consumed: int, model: ModelInfo, now: float
     ) -> Iterator[NewRecord]:
         """Yield the drifts that an error (1) or correct prediction (0) reveals."""
-        for found in self.drift.observe(error):
-            self.tally.drifts[found.detector] += 1
+        for found in self._state.drift.observe(error):
+            self._state.tally.drifts[found.detector] += 1
             drift = Drift(id=event_id, events=consumed, model=model, ts=now, **found._asdict())
-            yield NewRecord(self.settings.metrics, self.settings.name.encode(), encode_metrics(drift))
+            yield NewRecord(
+                self._state.settings.metrics, self._state.settings.name.encode(), encode_metrics(drift)
+            )

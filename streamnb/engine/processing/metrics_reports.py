@@ -16,16 +16,30 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from streamnb.events import ClassRate, HypothesisScore, Interval, PosteriorReport, Scores
+from streamnb.engine.labels.label_report import label_report
+from streamnb.events import (
+    ClassRate,
+    HypothesisScore,
+    Interval,
+    MetricsReport,
+    ModelInfo,
+    PosteriorReport,
+    Scores,
+)
 from streamnb.models.interface.stream_model import StreamModel
 from streamnb.statistics.credible_intervals import beta_intervals
 from streamnb.statistics.sequential_posterior import SequentialPosterior
 
+if TYPE_CHECKING:
+    from streamnb.engine.processing.processor_state import ProcessorState
+
 _JEFFREYS = 0.5
+_MOST_CONFUSED = 100  # classes whose confusion is reported
 _MANY = 1000  # events within which one should have a time
 
 
@@ -92,4 +106,38 @@ def posterior_report(model: StreamModel) -> PosteriorReport | None:
         bound=posterior.bound(),
         observations=posterior.observations,
         switching_rate=posterior.switching_rate,
+    )
+
+
+def metrics_report(state: ProcessorState, now: float) -> MetricsReport:
+    """Return the current report of a processor."""
+    classes = state.model.classes
+    labels = tuple(str(label) for label in classes) if len(classes) <= _MOST_CONFUSED else ()
+    # Labels that were scored but never learned are not classes: they have a row of truth without a name.
+    late, scores = state.late, state.progressive if state.late is None else state.late.scoring.scores
+    confusion = state.progressive.confusion(len(labels))
+    if late is not None:
+        confusion = late.scoring.scores.confusion(late.scoring.columns_of(labels))
+    mass = state.settings.interval
+    return MetricsReport(
+        events=state.consumed,
+        learned=state.model.n_events,
+        dead_letters=state.dead_letters,
+        cumulative=with_interval(scores.cumulative(), mass),
+        window=with_interval(scores.window(), mass),
+        window_size=state.settings.window,
+        classes=len(classes),
+        labels=labels,
+        confusion=tuple(tuple(row) for row in confusion.tolist()),
+        attributes=state.model.n_attributes,
+        model=ModelInfo(state.settings.name, state.model.n_events),
+        ts=now,
+        posterior=posterior_report(state.model),
+        interval_mass=mass,
+        class_rates=class_rates(state.model.class_weights.values(), mass) if labels else (),
+        verdicts=None if late is None else label_report(late, mass),
+        served_by=state.settings.by,
+        monitors=state.monitors.reports(),
+        decisions=None if state.decisions is None else state.decisions.report(),
+        actions=state.alarm_responses,
     )

@@ -8,32 +8,30 @@ predictions topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from operator import attrgetter
-from types import MappingProxyType
-from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from streamnb.engine.ports import NewRecord, Record, tuples
+from streamnb.engine.labels.batches import EventBatch, PredictedBatch
+from streamnb.engine.ports import NewRecord, tuples
 from streamnb.engine.processing.counters import Counters
 from streamnb.engine.processing.dead_letters import unpublished
 from streamnb.engine.processing.named_classes import by_class, shortened
 from streamnb.engine.settings import Settings
-from streamnb.events import UNPUBLISHED, Attribution, ModelInfo, Prediction
+from streamnb.events import UNPUBLISHED, ModelInfo, Prediction
 from streamnb.formats.codec import encode_predictions
 from streamnb.formats.json_value_checks import LONGEST_NAME
 from streamnb.kernels.array_types import Floats
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import StreamModel
-from streamnb.scoring.decision_rule import DecisionBatch, weights_before
+from streamnb.scoring.decision_rule import weights_before
 from streamnb.scoring.decision_scores import ServedDecisions
 from streamnb.scoring.new_class_probability import published_new_class_probability
 
 _VALUE = attrgetter("value")
-_UNDECIDED: Mapping[str, Any] = MappingProxyType({})  # without a decision rule
 
 
 def with_fewer_items(prediction: Prediction, n_bytes: int) -> Prediction:
@@ -45,26 +43,6 @@ def with_fewer_items(prediction: Prediction, n_bytes: int) -> Prediction:
             kept.append(item)
             left -= size
     return msgspec.structs.replace(prediction, evidence=tuple(kept)) if sizes else prediction
-
-
-class PredictedBatch(NamedTuple):
-    """Predictions of n events, as they may be published.
-
-    Attributes:
-        posteriors: without quarantined classes.
-        unseen: float64[n], probability of a class never seen, or quarantined; None if nothing uses it.
-        decisions: the decisions; None without a decision rule.
-    """
-
-    posteriors: Posteriors
-    unseen: Floats | None = None
-    decisions: DecisionBatch | None = None
-
-    def decided_fields(self) -> Iterable[Mapping[str, Any]]:
-        """Return decision and expected cost of each event; empty without a rule."""
-        if self.decisions is None:
-            return repeat(_UNDECIDED, len(self.posteriors.known))
-        return self.decisions.fields()
 
 
 class PredictionPipeline:
@@ -115,25 +93,14 @@ class PredictionPipeline:
         weights = before if self._is_weighing else None
         return PredictedBatch(posteriors, unseen, self.decisions.decide(posteriors, unseen, weights, truths))
 
-    def predictions(
-        self,
-        ids: Sequence[str],
-        truths: Sequence[str | None],
-        predicted: PredictedBatch,
-        ages: Sequence[int],
-        now: float,
-        evidence: tuple[Attribution, ...] | None = None,
-        journal: int | None = None,
-        hypotheses: Sequence[str] = (),
-    ) -> list[Prediction]:
-        """Return the predictions of events, given the age of the model at each, and its hypotheses."""
-        name, posteriors = self.settings.name, predicted.posteriors
+    def predictions(self, batch: EventBatch, hypotheses: Sequence[str] = ()) -> list[Prediction]:
+        """Return the predictions of a predicted batch; the model has these `hypotheses`."""
+        name, posteriors, evidence = self.settings.name, batch.predicted.posteriors, batch.evidence
         if evidence and posteriors.hides_rival:
             evidence = ()
-        is_told = self.settings.unseen and predicted.unseen is not None
-        unseen = (
-            predicted.unseen.tolist() if is_told and predicted.unseen is not None else repeat(None, len(ids))
-        )
+        unseen: Iterable[float | None] = repeat(None, len(batch))
+        if self.settings.unseen and batch.predicted.unseen is not None:
+            unseen = batch.predicted.unseen.tolist()
         return [
             Prediction(
                 id=event_id,
@@ -146,52 +113,44 @@ class PredictionPipeline:
                 truth=truth,
                 evidence=evidence,
                 hypotheses=weighed,
-                model=ModelInfo(name, age, journal),
-                ts=now,
+                model=ModelInfo(name, age, batch.journal),
+                ts=batch.now,
                 **decided,
             )
             for event_id, truth, label, (probabilities, rest), new, decided, weighed, age in zip(
-                ids,
-                truths,
+                batch.ids,
+                batch.labels,
                 posteriors.labels(),
                 by_class(posteriors, self.settings.top),
                 unseen,
-                predicted.decided_fields(),
+                batch.predicted.decided_fields(),
                 self._weighed(posteriors, hypotheses),
-                ages,
+                batch.ages,
                 strict=True,
             )
         ]
 
-    def encode(
-        self, predictions: Sequence[Prediction], records: Sequence[Record], now: float, tally: Counters
-    ) -> list[NewRecord]:
-        """Return the records of the predictions of `records`, or dead letters; count them in `tally`."""
+    def encode(self, batch: EventBatch, tally: Counters) -> list[NewRecord]:
+        """Return the records of a batch's predictions, or dead letters; count them in `tally`."""
+        predictions = batch.predictions
         tally.predicted.update([prediction.label for prediction in predictions])
         keys, values = [one.id.encode() for one in predictions], encode_predictions(predictions)
         outputs = tuples(NewRecord, zip(repeat(self.settings.predictions), keys, values, repeat(())))
-        return self._fitting(outputs, predictions, records, now, tally)
+        return self._fitting(outputs, batch, tally)
 
-    def _fitting(
-        self,
-        outputs: list[NewRecord],
-        predictions: Sequence[Prediction],
-        records: Sequence[Record],
-        now: float,
-        tally: Counters,
-    ) -> list[NewRecord]:
+    def _fitting(self, outputs: list[NewRecord], batch: EventBatch, tally: Counters) -> list[NewRecord]:
         """Shorten evidence, then probabilities, of large predictions, else make a dead letter."""
         most = self.settings.max_bytes
         shorteners = [with_fewer_items, *([shortened] if self.settings.top else [])]
         if most and max(map(len, map(_VALUE, outputs)), default=0) + LONGEST_NAME * 4 > most:
-            for i, (output, record) in enumerate(zip(outputs, records, strict=True)):
-                prediction, limit = predictions[i], most - len(output.key or b"")
+            for i, (output, record) in enumerate(zip(outputs, batch.records, strict=True)):
+                prediction, limit = batch.predictions[i], most - len(output.key or b"")
                 for shorten in shorteners:
                     if len(outputs[i].value) > limit:
                         prediction = shorten(prediction, len(outputs[i].value) - limit)
                         outputs[i] = output._replace(value=encode_predictions([prediction])[0])
                 if len(outputs[i].value) > limit:
-                    outputs[i] = unpublished(self.settings, outputs[i], record, now, prediction.model.journal)
+                    outputs[i] = unpublished(self.settings, outputs[i], record, batch.now, batch.journal)
                     tally.dead_letters[UNPUBLISHED] += 1
         return outputs
 

@@ -9,10 +9,11 @@ label in force at journal record m.
     2. learn events up to m      RetrainingProcessor    a model, with each event learned once
     3. follow from m + 1         JournalTail            the same model, up to the journal's end
 
-Pass 1 and pass 2 replay the journal without any snapshot (`NoSnapshots`). Pass 3 works like a replica,
-so a retraining may take hours without holding the learner up. At the end the learner pauses: it commits
-nothing until the file of the model stands at its own journal record (`SnapshotFolder.offer`). Then it
-writes one `adopt` record.
+Both processors have the learner's state, and other stages on the path of events: pass 1 joins and records
+labels, pass 2 decodes events with the recorded labels. Both replay the journal without any snapshot
+(`NoSnapshots`). Pass 3 works like a replica, so a retraining may take hours without holding the learner
+up. At the end the learner pauses: it commits nothing until the file of the model stands at its own journal
+record (`SnapshotFolder.offer`). Then it writes one `adopt` record.
 
 The same two passes erase events on demand: `chosen` selects events that pass 2 leaves out, and their
 offsets are kept, so that a later retraining leaves them out again.

@@ -8,17 +8,18 @@ label from the beginning.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
 import numpy as np
 
-from streamnb.engine.labels.batches import EventBatch
+from streamnb.engine.labels.batches import EventBatch, PredictedBatch
 from streamnb.engine.labels.interner import Interner
 from streamnb.engine.labels.label_block import NONE, LabelBlock
-from streamnb.engine.ports import NewRecord, Partition, Record
+from streamnb.engine.ports import Partition, Record
 from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.engine.processing.event_stages import JoinLabels, PruneModel
 from streamnb.engine.processing.retrained_model import Offsets, RetrainedModel
 from streamnb.engine.settings import Settings
 from streamnb.errors import MalformedEvent
@@ -55,6 +56,8 @@ class LabelResolution(EventProcessor):
         self.names, self.partitions = self._names.names, self._places.names
         self._forgotten = forgotten
         self.base = 0  # events before the first with delayed labels
+        self.event_path.stages = (JoinLabels(self, self.admission), self._record)
+        self._follow_buffer()
 
     def waiting(self, places: Ints) -> Ints:
         """Return the buffer numbers of events, without those from before delayed labels."""
@@ -72,7 +75,8 @@ class LabelResolution(EventProcessor):
 
     def finish(self) -> None:
         """Record the labels of events that still wait."""
-        self._note(self._chunks())
+        for first, chunk in () if self.late is None else self.late.pending.blocks().items():
+            self._note(first, chunk)
 
     def reconfigure(self, settings: Settings, model: StreamModel, *, counts_room: bool = True) -> None:  # noqa: ARG002  keeps its own model
         """Continue under other settings with the same model."""
@@ -81,53 +85,43 @@ class LabelResolution(EventProcessor):
         super().reconfigure(replace(settings, evidence=0, decision=None), self.model, counts_room=counts_room)
         if self.late is not None and is_first:
             self.base = len(self.places)
+        self._follow_buffer()
 
     def install_model(self, rebuilt: Callable[[], RetrainedModel], model: StreamModel | None = None) -> None:  # noqa: ARG002
         """Redact erased events."""
         if self.late is not None:
             self.late.pending.redact(self.waiting(self.at(self._forgotten)))
 
-    def _process_slice(
-        self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
-    ) -> list[NewRecord]:
-        seen = self._chunks()
-        made = super()._process_slice(records, now, alive, most_bytes)
-        left = self._chunks()  # labels of expired events are final
-        self._note({first: chunk for first, chunk in seen.items() if first not in left})
-        return made
-
-    def _predict_then_learn(self, arrived: EventBatch, now: float) -> Iterable[NewRecord]:  # noqa: ARG002
-        events, records, _, _ = arrived
-        for record in records:
+    def _record(self, batch: EventBatch) -> None:
+        """Record events, and the labels of those whose label is inside them; learn the labels alone."""
+        for record in batch.records:
             self.places.append(self._places[record.partition])
             self.offsets.append(record.offset)
         if self.late is None:
-            labels, weights = [event.label for event in events], [event.weight for event in events]
-            self.labels.extend(NONE if label is None else self._names[label] for label in labels)
-            self.weights.extend(weights)
-            self.model.learn_late_many(events, labels, weights)
-            return ()
-        self.labels.extend([NONE] * len(events))
-        self.weights.extend([0.0] * len(events))
-        said = self.late.source_labels_before(arrived)
-        nothing = Posteriors([], np.zeros((len(events), 0)), np.zeros(len(events), dtype=np.int64))
-        truths = list(map(self.late.resolve, said))
-        weights = [one.weight if one else 0.0 for one in truths]
-        self.model.learn_late_many(events, [one and one.label for one in truths], weights)
-        self.late.serve(arrived, said, truths, nothing, [0] * len(events), self.model)
-        return ()
+            self.labels.extend(NONE if label is None else self._names[label] for label in batch.labels)
+            self.weights.extend(batch.weights)
+        else:
+            self.labels.extend([NONE] * len(batch))
+            self.weights.extend([0.0] * len(batch))
+        self.model.learn_late_many(batch.xs, batch.labels, batch.weights)
+        if self.late is not None:
+            n = len(batch)
+            batch.predicted = PredictedBatch(Posteriors([], np.zeros((n, 0)), np.zeros(n, dtype=np.int64)))
+            batch.ages = [0] * n
+            self.late.serve(batch, self.model)
 
-    def _chunks(self) -> dict[int, LabelBlock]:
-        return {} if self.late is None else self.late.pending.blocks()
+    def _follow_buffer(self) -> None:
+        """Record labels when they become final, as their events expire."""
+        if self.late is not None:
+            self.late.pending.expired = self._note
 
-    def _note(self, chunks: Mapping[int, LabelBlock]) -> None:
-        for first, chunk in chunks.items():
-            assert self.late is not None  # noqa: S101  there are chunks
-            names = self.late.scoring.names.names
-            columns = (chunk.columns[name][: chunk.size].tolist() for name in ("label", "weight"))
-            for place, (label, weight) in enumerate(zip(*columns, strict=True), self.base + first):
-                self.labels[place] = NONE if label == NONE else self._names[names[label]]
-                self.weights[place] = weight
+    def _note(self, first: int, chunk: LabelBlock) -> None:
+        assert self.late is not None  # noqa: S101  there are blocks
+        names = self.late.scoring.names.names
+        columns = (chunk.columns[name][: chunk.size].tolist() for name in ("label", "weight"))
+        for place, (label, weight) in enumerate(zip(*columns, strict=True), self.base + first):
+            self.labels[place] = NONE if label == NONE else self._names[names[label]]
+            self.weights[place] = weight
 
 
 class RetrainingProcessor(EventProcessor):
@@ -166,6 +160,9 @@ class RetrainingProcessor(EventProcessor):
         self.prunings = array("i")
         self._waiting: dict[tuple[Partition, int], int] = {}  # decoded, not learned yet
         self.learned = 0
+        self._decode_own = self.event_path.decoding.decode_one
+        self.event_path.decoding.decode_one = self._decode_resolved
+        self.event_path.stages = (self._learn, PruneModel(self))
 
     def reconfigure(self, settings: Settings, model: StreamModel, *, counts_room: bool = True) -> None:
         """Do nothing: its settings hold for the whole stream."""
@@ -173,7 +170,7 @@ class RetrainingProcessor(EventProcessor):
     def install_model(self, rebuilt: Callable[[], RetrainedModel], model: StreamModel | None = None) -> None:
         """Do nothing: an earlier retraining changes no label."""
 
-    def _decode(self, record: Record) -> Event:
+    def _decode_resolved(self, record: Record) -> Event:
         """Return the event with its resolved label; reject it if it was not predicted, or is left out."""
         truths, at = self._truths, self._at
         is_next = (
@@ -185,7 +182,7 @@ class RetrainingProcessor(EventProcessor):
             raise MalformedEvent("not-predicted", "$", "")
         self._at += 1
         self.prunings.append(0)
-        event = super()._decode(record)
+        event = self._decode_own(record)
         if self._chosen(event, record) or record.offset in self._forgotten.get(record.partition, ()):
             self.left_out.setdefault(record.partition, []).append(record.offset)
             raise MalformedEvent("left-out", "$", "")
@@ -196,19 +193,12 @@ class RetrainingProcessor(EventProcessor):
         name = None if label == NONE else truths.names[label]
         return msgspec.structs.replace(event, label=name, weight=truths.weights[at] if name else 1.0)
 
-    def _predict_then_learn(self, arrived: EventBatch, now: float) -> Iterable[NewRecord]:  # noqa: ARG002
-        events, before = arrived.events, self._n_learned
-        for record in arrived.records:  # pruning may fall between two events of a batch
+    def _learn(self, batch: EventBatch) -> None:
+        batch.learned_before = before = self.n_learned
+        for record in batch.records:  # pruning may fall between two events of a batch
             self.prunings[self._waiting.pop((record.partition, record.offset))] = self.model.n_prunings
-        self.model.predict_then_learn_many(
-            [event.x for event in events],
-            [event.label for event in events],
-            [event.weight for event in events],
-            [event.ts for event in events],
-        )
-        self.learned += self._n_learned - before
-        self._prune(before)
-        return ()
+        self.model.predict_then_learn_many(batch.xs, batch.labels, batch.weights, batch.times)
+        self.learned += self.n_learned - before
 
     @property
     def refused(self) -> int:

@@ -251,12 +251,12 @@ class _LibrdkafkaTransactionalProducer(_Sending):
         with raised_as_kafka_python():
             try:
                 self._send(records)
-                self._flush(self._timeout)
+                self._flush_in_turns(self._timeout)
             except errors.KafkaError:
                 self._raise_failed()
                 raise
 
-    def _flush(self, seconds: float) -> None:
+    def _flush_in_turns(self, seconds: float) -> None:
         """Flush in short turns, so that a failed transaction is detected at once."""
         for _ in range(math.ceil(seconds / _TURN_SECONDS)):
             if not self._producer.flush(_TURN_SECONDS):

@@ -185,7 +185,8 @@ class _Features(EventWriter):
         names = list(self._fields)
         return zip((names[i] for i in self._field), self._value, strict=True)
 
-    def _write(self, kind: int, name: Hashable, item: bytes, *, whole: bool, amount: int) -> None:
+    def write(self, kind: int, name: Hashable, item: bytes, *, whole: bool, amount: int) -> None:
+        """Append the features of one item."""
         owner = (kind, name)
         keys = [item] if whole else [word.encode() for word in words(item.decode())]
         if kind == BERNOULLI:

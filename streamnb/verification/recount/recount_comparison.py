@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import SnapshotError
 from streamnb.formats.snapshot_container import SnapshotPart
 from streamnb.kernels.array_types import Ints
+from streamnb.models.interface.stream_model import StreamModel
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.learned_counts import statistics_from_state
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
@@ -48,9 +48,9 @@ class LearnedState(NamedTuple):
     tenants: TenantModels | None = None
 
     @classmethod
-    def of_processor(cls, learner: EventProcessor) -> LearnedState:
-        """Return the state of a learner."""
-        model, seen = learner.model, (learner.consumed, learner.dead_letters)
+    def of_model(cls, model: StreamModel, consumed: int, dead_letters: int) -> LearnedState:
+        """Return the state of a model, and its numbers of records and dead letters."""
+        seen = consumed, dead_letters
         if isinstance(model, TenantModels):
             shared = model.shared
             return cls(SufficientStatistics() if shared is None else shared.statistics, *seen, None, model)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 from streamnb.engine.journal.job_identity import JobIdentity
-from streamnb.engine.labels import delayed_labels
+from streamnb.engine.labels import delayed_labels, label_application
 from streamnb.engine.labels.model_updater import ModelUpdater
 from streamnb.engine.labels.revoked_intervals import RevokedIntervals
 from streamnb.engine.labels.source_labels import SourceLabel
@@ -145,8 +145,8 @@ def by_the_alphabet(said, more):
         (ModelUpdater, "_queue", lambda right: lambda *given: given[-1] == "unlearn" or right(*given)),
         (RevokedIntervals, "cover", lambda _: lambda *_: False),
         (delayed_labels, "effective", lambda right: lambda said, _: right(said, {"b": 0, "event": 5})),
-        (delayed_labels, "merged", lambda right: lambda said, one: said or right(said, one)),
-        (delayed_labels, "merged", lambda _: by_the_alphabet),
+        (label_application, "merged", lambda right: lambda said, one: said or right(said, one)),
+        (label_application, "merged", lambda _: by_the_alphabet),
         (SourceLabel, "order", lambda _: property(lambda one: (one.time, one.partition, -one.offset))),
         (codec, "refuse_label_ahead", lambda _: lambda *_: None),
     ],

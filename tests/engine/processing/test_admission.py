@@ -279,9 +279,9 @@ def test_new_labels_are_looked_for_among_few_events_at_a_time(monkeypatch):
     """Where pieces of a batch are one event long, the whole of it is not gone through for each of them."""
     looked, labels_of_all = [], Admission.labels_of_all
 
-    def counted(admission, events):
-        looked.append(len(events))
-        return labels_of_all(admission, events)
+    def counted(admission, batch):
+        looked.append(len(batch))
+        return labels_of_all(admission, batch)
 
     monkeypatch.setattr(Admission, "labels_of_all", counted)
     learner = new_learner(model=bounded("naive_bayes", 1 << 20, attributes=1), max_classes=400)

@@ -341,7 +341,7 @@ def test_an_empty_model_has_predicted_nothing():
 
 def never_reporting_by_time(options):
     learner = new_learner(detectors=DETECTORS, report_seconds=NEVER, **options)
-    learner._reported_at = 0.0
+    learner.reported_at = 0.0
     return learner
 
 

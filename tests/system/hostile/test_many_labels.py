@@ -44,7 +44,7 @@ LIMIT = 50_000
 @pytest.fixture
 def small(monkeypatch):
     """Bounds that so few labels reach."""
-    monkeypatch.setattr("streamnb.engine.processing.event_processor._BYTES_AT_ONCE", 60_000)
+    monkeypatch.setattr("streamnb.engine.processing.admission._BYTES_AT_ONCE", 60_000)
     monkeypatch.setattr("streamnb.runtime.worker._COMMIT_BYTES", 200_000)
 
 

@@ -18,6 +18,7 @@ from streamnb.formats.codec import decode_event
 from streamnb.formats.event_schema import AttributeSpec, EventSchema
 from streamnb.runtime import context, factories
 from streamnb.verification.check_results import CheckResults
+from streamnb.verification.log_verification import learned_state
 from streamnb.verification.recount.event_recount import RecountPlan
 from streamnb.verification.recount.recount_comparison import LearnedState, compare, recount_of
 from tests.support.service import model_digest, predictions, raw_events, records
@@ -298,7 +299,7 @@ def test_a_recount_that_begins_with_a_snapshot():
     for record in rest:
         recount.take(decode_event(record.value, plan.settings.schema, record.key), plan)
     findings = CheckResults()
-    assert compare(recount, LearnedState.of_processor(learner), "recount", 1, findings).counts > 0
+    assert compare(recount, learned_state(learner), "recount", 1, findings).counts > 0
     assert not findings.count("recount")
 
 

@@ -23,6 +23,7 @@ from streamnb.statistics.moments import Moments, learn_value
 from streamnb.values.example_weights import UNIT
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.exact.exact_moments import ExactMoments
+from streamnb.verification.log_verification import learned_state
 from streamnb.verification.recount.event_recount import Recount, RecountPlan
 from streamnb.verification.recount.recount_comparison import LearnedState, compare, recount_of
 from tests.support.service import records
@@ -87,7 +88,7 @@ def recounted(learner, raws, recount=None):
 
 def differing(recount, learner):
     findings = CheckResults()
-    equal = compare(recount, LearnedState.of_processor(learner), "state", 7, findings)
+    equal = compare(recount, learned_state(learner), "state", 7, findings)
     return findings.all(), equal
 
 
@@ -268,7 +269,7 @@ def test_a_state_with_moments_that_are_none_is_no_beginning(mean, M2):
     learner.model.statistics.moments.mean[0, 0] = mean
     learner.model.statistics.moments.M2[0, 0] = M2
     with pytest.raises(SnapshotError, match="has moments"):
-        recount_of(LearnedState.of_processor(learner))
+        recount_of(learned_state(learner))
 
 
 def welford(values, weights, n=0, mean=0.0, M2=0.0):

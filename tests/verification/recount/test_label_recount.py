@@ -15,9 +15,10 @@ from streamnb.values.example_weights import UNIT
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.exact.exact_moments import ExactMoments
 from streamnb.verification.log.processed_slices import _read
+from streamnb.verification.log_verification import learned_state
 from streamnb.verification.recount.event_recount import RecountPlan
 from streamnb.verification.recount.label_recount import LabelRecount
-from streamnb.verification.recount.recount_comparison import LearnedState, compare
+from streamnb.verification.recount.recount_comparison import compare
 from streamnb.verification.recount.tenant_recount import TenantRecount
 from tests.support.late import EVENTS, LABELS, Stream, counts_of, late_learner, random_stream
 
@@ -69,7 +70,7 @@ def differing(learner, left, work=lambda: 0):
         learner.process(part, 1.0, work=steps)
         read = [(one, _read(one, learner.settings)) for one in part]
         late.take(read, steps, plan)
-        compare(late.recount, LearnedState.of_processor(learner), "recount", len(left), findings)
+        compare(late.recount, learned_state(learner), "recount", len(left), findings)
     return findings.all()
 
 

@@ -1,0 +1,203 @@
+"""Stages of a batch of events: each adds columns to an `EventBatch`, or changes the state by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate, compress
+
+import msgspec
+import numpy as np
+
+from streamnb.engine.labels.batches import EventBatch, timestamps
+from streamnb.engine.ports import Record
+from streamnb.engine.processing.admission import Admission
+from streamnb.engine.processing.drift_monitoring import DriftMonitoring
+from streamnb.engine.processing.processor_state import ProcessorState
+from streamnb.engine.settings import ROOM_EVERY
+from streamnb.errors import MalformedEvent
+from streamnb.events import Attribution, Event
+from streamnb.formats.codec import IN_EVENT, decode_event
+from streamnb.kernels.array_types import Floats
+from streamnb.scoring.decision_rule import weights_before
+from streamnb.values.example_weights import is_below_unit
+
+EventStage = Callable[[EventBatch], None]
+"""A step of every batch of events."""
+
+
+class EventDecoding:
+    """The first stage: records to events.
+
+    Args:
+        state: of the processor.
+
+    Attributes:
+        decode_one: decodes a record; raises MalformedEvent.
+    """
+
+    def __init__(self, state: ProcessorState) -> None:
+        self._state = state
+        self.decode_one: Callable[[Record], Event] = self._decode_one
+
+    def _decode_one(self, record: Record) -> Event:
+        state = self._state
+        event = decode_event(record.value, state.settings.schema, record.key, record.timestamp)
+        return msgspec.structs.replace(event, weight=0.0) if state.actions.is_paused else event
+
+    def events(
+        self, records: Sequence[Record]
+    ) -> tuple[list[Event], list[int], list[tuple[int, MalformedEvent]]]:
+        """Return events, their indexes in `records`, and index and error of rejected records."""
+        events, places, refused = [], [], []
+        for place, record in enumerate(records):
+            try:
+                events.append(self.decode_one(record))
+                places.append(place)
+            except MalformedEvent as error:
+                refused.append((place, error))
+        return events, places, refused
+
+    def decode(
+        self, records: Sequence[Record], now: float
+    ) -> tuple[EventBatch, Floats, list[tuple[int, MalformedEvent]]]:
+        """Return the events among records, times of all records, and index and error of rejected ones.
+
+        The times are empty if all labels are inside events.
+        """
+        events, places, refused = self.events(records)
+        horizon = None if self._state.late is None else self._state.late.pending.horizon
+        dated, first = records if horizon is None else horizon.dated(records), self._state.consumed + 1
+        numbers = [first + place for place in places]
+        batch = EventBatch.from_events(events, [dated[place] for place in places], numbers, now)
+        if horizon is None:
+            return batch, batch.earliest, refused
+        times = timestamps(dated)
+        batch.earliest = horizon.passing(times)[places]
+        return batch, times, refused
+
+
+class _StateStage:
+    """A stage made once for the state of a processor."""
+
+    def __init__(self, state: ProcessorState) -> None:
+        self._state = state
+
+
+class ExplainEvents(_StateStage):
+    """Attribution of an event, by the model before it learns the event."""
+
+    def __call__(self, batch: EventBatch) -> None:
+        """Add the evidence of the only event, if it is published."""
+        top = self._state.settings.evidence
+        if top:
+            found = self._state.model.explain_one(batch.xs[0], top, batch.times[0])
+            batch.evidence = tuple(
+                Attribution(str(item.attribute), item.value, item.log_odds) for item in found
+            )
+
+
+class JoinLabels:
+    """The labels of arriving events.
+
+    Args:
+        state: of the processor.
+        admission: admits new labels.
+    """
+
+    def __init__(self, state: ProcessorState, admission: Admission) -> None:
+        self._state, self._admission = state, admission
+
+    def __call__(self, batch: EventBatch) -> None:
+        """Replace labels inside events by the labels in force; count those that a pause skips."""
+        state, late = self._state, self._state.late
+        state.count_skipped(batch.labels)
+        if late is None:
+            return
+        if is_below_unit(late.settings.weights.get(IN_EVENT, 1.0)):
+            state.tally.small_weights += len(batch) - batch.labels.count(None)
+        late.join(batch)
+        if len(batch) == 1:
+            self._admission.admits({batch.labels[0]})  # only the resolved label takes capacity
+
+
+class PredictAndLearn(_StateStage):
+    """The model: one kernel predicts and learns, event by event."""
+
+    def __call__(self, batch: EventBatch) -> None:
+        """Add ages and predictions."""
+        state, model, pipeline = self._state, self._state.model, self._state.pipeline
+        labels, weights, learned = batch.labels, batch.weights, model.n_events
+        batch.learned_before, batch.classes_before = state.n_learned, len(model.classes)
+        taught = model.class_weights if pipeline.uses_weights else {}
+        posteriors = model.predict_then_learn_many(batch.xs, labels, weights, batch.times)
+        are_learned = [y is not None and weight > 0 for y, weight in zip(labels, weights, strict=True)]
+        batch.ages = list(accumulate(are_learned[:-1], initial=learned))
+        before = None
+        if pipeline.uses_weights:
+            before = weights_before(posteriors.classes, taught, labels, weights)
+        batch.predicted = pipeline.predict(posteriors, model, batch.ages, before, labels)
+        state.tally.learned.update(label for label in compress(labels, are_learned) if label is not None)
+
+
+class ScorePredictions(_StateStage):
+    """Scores of predictions whose labels are known, and the buffer of events that wait for theirs."""
+
+    def __call__(self, batch: EventBatch) -> None:
+        """Score, or store, the predictions."""
+        state = self._state
+        if state.late is not None:
+            state.late.serve(batch, state.model)
+            return
+        posteriors, decided = batch.predicted.posteriors, batch.predicted.decisions
+        column = state.known.follow(posteriors.classes).columns
+        truths = [-1 if label is None else column.get(label, -1) for label in batch.labels]
+        batch.truths = np.array(truths, dtype=np.int64)
+        state.progressive.update_many(posteriors.probabilities, batch.truths, held=posteriors.held)
+        if state.decisions is not None and decided is not None:
+            state.decisions.add(decided, batch.labels)
+
+
+class PruneModel(_StateStage):
+    """Prunings and evictions that are due by the number of learned events."""
+
+    def __call__(self, batch: EventBatch) -> None:
+        """Prune after a batch of events."""
+        self.after(batch.learned_before)
+
+    def after(self, learned_before: int) -> None:
+        """Prune and evict if due since `learned_before` events."""
+        state = self._state
+        every, learned = state.settings.pruning.every, state.n_learned
+        if every and learned > learned_before and learned % every == 0:
+            state.prune()
+        if learned > learned_before and learned % ROOM_EVERY == 0:
+            state.model.evict(len(state.model.classes))
+
+
+class PublishPredictions(_StateStage):
+    """Records of predictions."""
+
+    def __call__(self, batch: EventBatch) -> None:
+        """Add predictions, if a topic or a detector needs them, and their records."""
+        state, pipeline = self._state, self._state.pipeline
+        is_published = batch.journal is not None or state.settings.by == "learner"
+        if is_published or state.drift.names:
+            batch.predictions = pipeline.predictions(batch, state.hypotheses)
+        if is_published:
+            batch.outputs = pipeline.encode(batch, state.tally)
+
+
+def learner_stages(
+    state: ProcessorState, admission: Admission, monitoring: DriftMonitoring
+) -> tuple[EventStage, ...]:
+    """Return the stages of a learner, in order."""
+    return (
+        ExplainEvents(state),
+        JoinLabels(state, admission),
+        PredictAndLearn(state),
+        ScorePredictions(state),
+        PruneModel(state),
+        monitoring.observe_events,
+        PublishPredictions(state),
+        monitoring.add_findings,
+    )
