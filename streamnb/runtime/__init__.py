@@ -7,31 +7,30 @@ configuration and log for commands that need no model, and therefore start soone
 The loop of `Worker.run` is: poll, process, begin a commit, look around, save if due. One process, one
 thread, one log. A commit in flight overlaps with the processing of the next batch.
 
-States of a process (`engine.sensor.WorkerState`):
+`worker.py` composes the parts, of which each has one idea:
 
-    state        entered by                    left when
-    STARTING     Worker.await_leadership       the log answers the election
-    STANDBY      await_leadership              no other learner is alive
-    RECOVERING   Worker.start, once elected    the journal is replayed
-    RUNNING      Worker.start                  `stop`, the end of the input, or an error
-    WAITING      OutageReporter (telemetry)    the log answers again; then the state before
-    STOPPED      Worker.close                  never
+    part                          idea
+    leadership.py                 at most one learner writes to a journal
+    worker_recovery.py            replay, then journal what has changed since the last record
+    record_reader.py              records of one commit, each once and in order
+    committer.py                  the numbered steps of a commit; one is in flight
+    snapshot_writer.py            snapshots while the stream flows, one at a time
+    label_back_pressure.py        labels wait for their events
+    model_handover.py             a retrained model is installed at the end of the journal
+    surveillance.py, topic_guard.py   topics that change, memory that runs out
 
-The steps of one commit are numbered in `Worker._step`:
-
-    1. read the clock      2. predict and learn      3. make the journal record
-    4. await the commit before this one              5. begin the transaction
+The parts share a `WorkerContext`: ports, policy, identity, and the end of the journal. States and allowed
+transitions of a worker are the table in `engine/worker_states.py`: `Leadership` enters STANDBY and
+RECOVERING, `Worker` RUNNING and STOPPED, and `OutageReporter` (telemetry) WAITING.
 
 Invariants:
 
 * The clock is read once a commit, and journalled. Nothing learned depends on another clock.
 * If a commit fails, the model is ahead of the journal: the process ends, and recovery repeats the work.
 * At most one commit and one snapshot are in flight.
-* A snapshot is cut at an acknowledged commit, copied in slices of 4 MiB between commits, and written in
-  a background thread of the store (`snapshot_writer.Saving`).
+* A snapshot is cut at an acknowledged commit.
 * A topic that was deleted or created again while the learner runs stops it, before its records are
   learned.
-* Labels are not read while too many of them wait for events that have not been read yet.
 
 Start reading at `worker.py`, then `factories.py`. `kernel_warmup.py` and `warmup.py` compile kernels
 before the election; `shutdown.py` turns a signal into `Worker.stop`; `resent_dead_letters.py` tracks

@@ -24,6 +24,7 @@ from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning, Settings
 from streamnb.engine.topic_plan import TENANT_BYTES
+from streamnb.engine.worker_states import WorkerStates
 from streamnb.errors import ConfigError, JournalError, StreamnbError, UnknownTopic
 from streamnb.formats.dead_letter_record import USUAL_LIMIT, largest_body
 from streamnb.formats.journal_record import ConfigChange
@@ -38,7 +39,8 @@ from streamnb.runtime.kernel_warmup import warm
 from streamnb.runtime.machine_memory import machine_memory
 from streamnb.runtime.mapped_memory import mapped_beyond
 from streamnb.runtime.warmup import rehearse
-from streamnb.runtime.worker import CommitPolicy, Worker
+from streamnb.runtime.worker import Worker
+from streamnb.runtime.worker_context import CommitPolicy
 from streamnb.scoring.decision_rule import DecisionRule
 from streamnb.statistics.credible_intervals import beta_intervals
 from streamnb.values.messages import Message
@@ -260,7 +262,13 @@ def _with_budget(config: Config, begun: Mapping[str, Any] | None) -> Config:
 
 
 def worker(
-    config: Config, learner: EventProcessor, log: Log, sensor: Sensor = SILENT, *, accepts_loss: bool = False
+    config: Config,
+    learner: EventProcessor,
+    log: Log,
+    sensor: Sensor = SILENT,
+    *,
+    accepts_loss: bool = False,
+    states: WorkerStates | None = None,
 ) -> Worker:
     """Return a worker that is not started yet; once elected, it reads the settings left to the log."""
 
@@ -271,7 +279,7 @@ def worker(
         return identity(found)
 
     of = log, snapshots(config), learner, identity(config), commit_policy(config)
-    return Worker(*of, sensor=sensor, accepts_loss=accepts_loss, elected=elected)
+    return Worker(*of, sensor=sensor, accepts_loss=accepts_loss, elected=elected, states=states)
 
 
 def refuse_before_kernels(config: Config, log: Log) -> None:

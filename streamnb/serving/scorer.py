@@ -15,7 +15,8 @@ from streamnb.engine.journal.journal_history import each_alive, entries
 from streamnb.engine.journal.recovery import JournalTail
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.processing.counters import Counters
-from streamnb.engine.sensor import Committed, Sensor, WorkerState
+from streamnb.engine.sensor import Committed, WorkerState
+from streamnb.engine.worker_states import WorkerStates
 from streamnb.errors import ConfigError, JournalError, LogError, MalformedEvent, OutOfRange, UnknownTopic
 from streamnb.event_logs.kafka.kafka_log import KafkaLog
 from streamnb.event_logs.kafka.partition_sharing import GroupShare
@@ -45,7 +46,7 @@ class Scorer:
         config: of the learner, its log on Kafka.
         log: used by this scorer only.
         replica: follows, or is about to.
-        sensor: receives the events of the scorer.
+        states: of the scorer; its sensor receives the events.
         stopping: returns True after a request to stop.
         accepts_loss: continue although events were deleted that were never predicted.
     """
@@ -55,13 +56,14 @@ class Scorer:
         config: Config,
         log: KafkaLog,
         replica: Replica,
-        sensor: Sensor,
+        states: WorkerStates,
         stopping: Callable[[], bool],
         *,
         accepts_loss: bool = False,
     ) -> None:
         self._config, self._log, self._replica = config, log, replica
-        self._sensor, self._stopping, self._accepts_loss = sensor, stopping, accepts_loss
+        self._states, self._sensor = states, states.sensor
+        self._stopping, self._accepts_loss = stopping, accepts_loss
         self._journal = log.partitions(config.topics.journal)[0]
         self._journal_id = log.topic_id(config.topics.journal)
         self._topics: Sequence[str] = ()  # event topics, as the learner reads them
@@ -71,6 +73,7 @@ class Scorer:
 
     def run(self) -> None:
         """Predict from the first model on, until `stopping`. Raises StreamnbError."""
+        self._states.enter(WorkerState.RECOVERING)
         while self._is_hindered():
             if self._stopping():
                 return
@@ -194,10 +197,10 @@ class Scorer:
         """Log what it waits for, or that it no longer waits, if more than a number changed."""
         if obstacle and (what := _NUMBERS.sub("", obstacle)) != self._waits_for:
             self._sensor.noted(Message("scorer-waits", f"waiting: {obstacle}", reason=obstacle))
-            self._sensor.entered(WorkerState.RECOVERING)
+            self._states.enter(WorkerState.RECOVERING)
             self._waits_for = what
         elif self._waits_for and not obstacle:
-            self._sensor.entered(WorkerState.RUNNING)
+            self._states.enter(WorkerState.RUNNING)
             self._waits_for = ""
 
     def _is_hindered(self) -> bool:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from streamnb.config import Config
 from streamnb.engine.ports import OutageListener
 from streamnb.engine.sensor import Committed, Sensor, Sensors, WorkerState
+from streamnb.engine.worker_states import WorkerStates
 from streamnb.errors import AddressTaken, Unavailable
 from streamnb.events import MetricsReport
 from streamnb.formats.terminal_text import counted, emit, note
@@ -147,46 +148,38 @@ class Ticker(Sensor):
         self._alerts.clear()
 
 
-class OutageReporter(OutageListener, Sensor):
+class OutageReporter(OutageListener):
     """Waits for an unreachable log, and prints it; gives up after a time, or on a stop request.
 
-    It observes the worker's states, to restore the state before the wait. With `give_up_after` of 0 seconds
-    it gives up at once.
+    Meanwhile the state is WAITING. With `give_up_after` of 0 seconds it gives up at once.
+
+    Attributes:
+        states: states of the worker that waits; may be replaced.
     """
 
     def __init__(self, give_up_after: float, stopping: Callable[[], bool] = lambda: False) -> None:
         self._give_up_after, self._stopping = give_up_after, stopping
-        self._state = WorkerState.STARTING
-        self._waits = False
-        self.sensor = Sensor()
-        """Sensor that is informed of the wait; may be replaced."""
-
-    def entered(self, state: WorkerState) -> None:
-        """Note what the worker is doing."""
-        if state is not WorkerState.WAITING:
-            self._state = state
+        self.states = WorkerStates()
 
     def unreachable(self, error: Unavailable, seconds: float) -> None:
         """Print once that the log is unreachable; raise `error` after the timeout."""
-        self.sensor.heartbeat()
+        self.states.sensor.heartbeat()
         if self._stopping():
             raise error
         if seconds >= self._give_up_after:
             waited = f", given up after {seconds:.0f} s" if self._give_up_after else ""
             raise Unavailable(f"{error}{waited}")
-        if not self._waits:
-            self._waits = True
+        if self.states.state not in {WorkerState.WAITING, WorkerState.STOPPED}:
             emit(Message("log-unreachable", f"waiting: {error}", error=str(error)))
-            self.sensor.entered(WorkerState.WAITING)
+            self.states.enter(WorkerState.WAITING)
 
     def waiting(self) -> None:
-        """Forward the heartbeat."""
-        self.sensor.heartbeat()
+        """Send a heartbeat."""
+        self.states.sensor.heartbeat()
 
     def reachable(self, seconds: float) -> None:
         """Print that the log answers again."""
-        if self._waits:
-            self._waits = False
+        if self.states.state is WorkerState.WAITING:
             text = f"the log answers again, after {seconds:.0f} s"
             emit(Message("log-reachable", text, seconds=seconds))
-            self.sensor.entered(self._state)
+            self.states.resume()

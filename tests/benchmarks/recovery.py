@@ -26,7 +26,7 @@ from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Record
 from streamnb.engine.sensor import Sensor
 from streamnb.runtime import context, factories
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 
 WORDS_AN_EVENT = 50
 LABELS = ("a", "b")
@@ -42,7 +42,7 @@ class Cycles(Sensor):
         self._last = None
 
     def committed(self, _):
-        now, saving = time.perf_counter(), self.worker._saving is not None
+        now, saving = time.perf_counter(), self.worker._writer.is_busy
         if self._last is not None and self._last[1] == saving:
             self.seconds[saving].append(now - self._last[0])
         self._last = now, saving
@@ -75,7 +75,7 @@ def worked(config, pace, sensor=None):
     learner = factories.learner(config)
     log = context.open_log(config)
     made = factories.worker(config, learner, log, sensor or Sensor())
-    made._pace = pace
+    made.context.policy = pace
     if sensor is not None:
         sensor.worker = made
     made.await_leadership("bench", lambda _: None)

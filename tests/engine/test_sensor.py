@@ -16,12 +16,13 @@ from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor, Sensors, WorkerState
 from streamnb.errors import JournalError, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.formats.journal_record import decode_journal
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.support.malformed import MALFORMED
 from tests.support.service import (
     IDENTITY,
     TOPICS,
     digests,
+    kill,
     new_learner,
     new_worker,
     predictions,
@@ -86,7 +87,11 @@ def test_commits_add_up_to_what_was_published(open_log, tmp_path):
     assert all(len(commit.latencies) == commit.consumed for commit in commits)
     assert all(0 <= latency < 3600 for commit in commits for latency in commit.latencies)
     assert sensor.all("reported")[-1].events == len(raws)
-    assert sensor.all("entered") == [WorkerState.RECOVERING, WorkerState.RUNNING, WorkerState.STOPPED]
+    assert sensor.all("entered") == [
+        WorkerState.RECOVERING,
+        WorkerState.RUNNING,
+        WorkerState.STOPPED,
+    ]
     assert [name for name, _ in sensor.told].count("saved") == 1
 
 
@@ -102,7 +107,7 @@ def test_what_recovery_learns_again_is_not_counted_again(open_log, tmp_path):
     first = new_worker(open_log(), tmp_path / "none", pace=CommitPolicy(commit_events=10))
     first.start("first")
     first.run(until_end=True)
-    first._log.close()
+    kill(first)
     produce(open_log(), RAWS[50:60])
     worker, sensor = watched_worker(open_log(), tmp_path / "none")
     worker.start("second")
@@ -182,7 +187,7 @@ def stop_when(worker, done):
             if done():
                 worker.stop()
 
-    worker._sensor = Stopping()
+    worker.context.sensor = Stopping()
 
 
 def test_all_sensors_hear_everything():
@@ -223,7 +228,7 @@ def test_a_snapshot_that_cannot_be_kept_stops_nothing(open_log, tmp_path):
     worker, sensor = watched_worker(
         open_log(), tmp_path / "s", pace=CommitPolicy(commit_events=50, snapshot_events=50)
     )
-    worker._snapshots = Full()
+    worker.context.snapshots = Full()
     worker.start("full")
     worker.run(until_end=True)
     worker.close()
@@ -235,10 +240,10 @@ def test_a_snapshot_that_cannot_be_kept_stops_nothing(open_log, tmp_path):
 def test_commits_are_cut_where_their_outputs_are_large(open_log, tmp_path, monkeypatch):
     """A log takes no transaction of any size within its timeouts."""
     most, beyond = 10_000, 2_000
-    monkeypatch.setattr("streamnb.runtime.worker._COMMIT_BYTES", most)
     monkeypatch.setattr("streamnb.engine.processing.admission._BYTES_AT_ONCE", beyond)
     produce(open_log(**TOPICS), RAWS)
-    worker, sensor = watched_worker(open_log(), tmp_path / "s", pace=CommitPolicy(commit_events=100))
+    pace = CommitPolicy(commit_events=100, commit_bytes=most)
+    worker, sensor = watched_worker(open_log(), tmp_path / "s", pace=pace)
     worker.start("large")
     worker.run(until_end=True)
     worker.close()

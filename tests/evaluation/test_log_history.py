@@ -29,7 +29,7 @@ from streamnb.evaluation.log_history import (
     run_through,
 )
 from streamnb.runtime import factories
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.engine.retraining.test_log_retraining import (
     LATE,
     MODELS,

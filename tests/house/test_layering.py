@@ -20,7 +20,7 @@ FLOORS = {
         evaluation; merging; spark; sklearn; cli; __main__""",
     "models": "registry interface; calibration; softmax; naive_bayes; one_dependence; tenants; mixture",
     "toolbox": "concepts; linear; posterior; semi_supervised; hidden_markov; bayesian_network",
-    "engine": "ports settings topic_plan; labels; processing; sensor journal; retraining",
+    "engine": "ports settings topic_plan; labels; processing; sensor journal; worker_states retraining",
     "verification": "check_results exact; recount; log; log_verification",
     "event_logs": "blocking_call; kafka sqlite",
     "cli": """compilation_progress timed_batches topic_requirements parser; dry_run; checks; commands""",

@@ -17,8 +17,17 @@ from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.formats.codec import decode_metrics
 from streamnb.models.naive_bayes.most_informative import strongest
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime.worker import CommitPolicy
-from tests.support.service import IDENTITY, TOPICS, new_learner, new_worker, produce, raw_events, records
+from streamnb.runtime.worker_context import CommitPolicy
+from tests.support.service import (
+    IDENTITY,
+    TOPICS,
+    kill,
+    new_learner,
+    new_worker,
+    produce,
+    raw_events,
+    records,
+)
 
 RAWS = raw_events(300, seed=21)
 NUMBERS = st.floats(-1e6, 1e6).map(lambda x: round(x, 6))
@@ -242,7 +251,7 @@ def test_a_recovery_ends_when_it_is_told_to_stop(open_log, tmp_path):
     first = new_worker(open_log(), tmp_path / "none", pace=CommitPolicy(commit_events=10))
     first.start("first")
     first.run(until_end=True)
-    first._log.close()
+    kill(first)
 
     class Stopping(Around):
         def heartbeat(self):
@@ -282,10 +291,10 @@ def test_outputs_are_compared_only_while_one_kind_of_machine_wrote_the_journal(o
     pace = CommitPolicy(commit_events=100)
     first = new_worker(open_log(), tmp_path / "s", pace=pace)
     first.start("a")
-    while not (records := first._gather()):  # a broker may let us wait for the first
+    while not (records := first._reader.read()):  # a broker may let us wait for the first
         pass
-    first._step(records)
-    first._await_commit()
+    first._commit(records)
+    first._committer.await_commit()
     first.close()
     found = SnapshotFolder(tmp_path / "s").newest().snapshot
     parts = dict(found.parts)
@@ -295,7 +304,7 @@ def test_outputs_are_compared_only_while_one_kind_of_machine_wrote_the_journal(o
     second = new_worker(open_log(), tmp_path / "s", pace=pace, identity=identity_b)
     second.start("b")
     second.run(until_end=True)
-    second._log.close()
+    kill(second)
     again = new_learner()
     recover(open_log(), SnapshotFolder(tmp_path / "none"), again, identity_b)
     assert again.consumed == len(RAWS)

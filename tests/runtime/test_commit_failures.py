@@ -6,10 +6,11 @@ import pytest
 
 from streamnb.errors import LogError
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.support.service import (
     TOPICS,
     digests,
+    kill,
     model_digest,
     new_learner,
     new_worker,
@@ -67,7 +68,7 @@ def test_recovery_shows_that_it_is_alive(open_log, tmp_path):
     worker = new_worker(open_log(), tmp_path / "none", pace=CommitPolicy(commit_events=10))
     worker.start("first")
     worker.run(until_end=True)
-    worker._log.close()
+    kill(worker)
     beats = []
 
     class Listening(Failing):

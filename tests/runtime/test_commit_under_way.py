@@ -12,7 +12,7 @@ from streamnb.engine.ports import CommitInFlight
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import LogError
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.support.service import (
     TOPICS,
     digests,
@@ -111,13 +111,13 @@ def test_a_snapshot_holds_only_what_is_committed(open_log, tmp_path):
     """It is begun where nothing is under way; each equals the replay of the journal up to it."""
     worker, log = late_worker(open_log, tmp_path / "snapshots", pace=PACE_AND_SNAPSHOTS, store=many)
     worker.run(until_end=True)
-    worker._finish_saving(lambda: None)
+    worker._writer.finish(lambda: None)
     log._log.close()  # the process dies
     found = sorted(int(path.stem.removeprefix("snapshot-")) for path in (tmp_path / "snapshots").iterdir())
     assert found == [3, 6, 9]
     for n in found:
         learner = new_learner()
-        recover(open_log(), NoSnapshots(), learner, worker._identity, at=n)
+        recover(open_log(), NoSnapshots(), learner, worker.context.identity, at=n)
         assert learner.consumed == 20 * n
         kept = SnapshotFolder(tmp_path / "snapshots").newest(n).snapshot
         assert kept.journal_n == n
@@ -161,7 +161,7 @@ def test_a_death_with_a_commit_under_way(open_log, tmp_path):
     """What was learned beside it is learned again."""
     worker, log = late_worker(open_log, tmp_path / "snapshots")
     settled = Stopping(log, at=5)
-    worker._sensor = settled
+    worker.context.sensor = settled
     with pytest.raises(KeyboardInterrupt):
         worker.run(until_end=True)
     assert worker.learner.consumed > 20 * 5
@@ -203,7 +203,7 @@ def test_what_was_processed_is_committed_though_the_next_records_cannot_be(open_
     assert len(predictions(open_log())) == 60
     assert SnapshotFolder(tmp_path / "snapshots").newest() is None  # the model may know part of the fourth
     learner = new_learner()
-    checkpoint = recover(open_log(), NoSnapshots(), learner, worker._identity)
+    checkpoint = recover(open_log(), NoSnapshots(), learner, worker.context.identity)
     assert (checkpoint.n, learner.consumed) == (3, 60)
     alone = new_learner()
     alone.process(records(RAWS[:60]), 1.0)

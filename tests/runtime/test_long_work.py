@@ -9,10 +9,10 @@ import pytest
 
 from streamnb.errors import NotElected
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.brokers.numbered import NUMBERS
 from tests.brokers.prefixed import PrefixedKafkaLog
-from tests.support.service import TOPICS, new_learner, new_worker, predictions, produce, raw_events
+from tests.support.service import TOPICS, kill, new_learner, new_worker, predictions, produce, raw_events
 
 pytestmark = [pytest.mark.thorough, pytest.mark.early(18)]
 
@@ -88,7 +88,7 @@ def test_long_work_keeps_the_election(broker, tmp_path, monkeypatch, what):
     first.start("first")
     if what == "recovery":
         first.run(until_end=True)
-    first._log.close()
+    kill(first)
     learner, store = new_learner(), SnapshotFolder
     if what == "recovery":
         learner = slow(learner, pieces=1)
@@ -103,7 +103,7 @@ def test_long_work_keeps_the_election(broker, tmp_path, monkeypatch, what):
     with connect(elected_within=0.5) as other, connect() as producer:
         rival = Rival(other)
         if what in {"recovery", "loading a snapshot"}:  # a rival must not win before there is anyone to beat
-            worker._log.acquire("second")
+            worker.context.log.acquire("second")
         else:
             worker.start("second")
         rival.start()

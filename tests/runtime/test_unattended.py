@@ -15,10 +15,11 @@ from streamnb.engine.sensor import Sensor
 from streamnb.errors import JournalError
 from streamnb.formats.journal_record import decode_journal
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.support.service import (
     TOPICS,
     Ticking,
+    kill,
     new_learner,
     new_worker,
     predictions,
@@ -104,8 +105,7 @@ class Heard(Sensor):
 def test_a_snapshot_whose_write_never_returns_is_told_once_and_given_up_at_the_end(
     open_log, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("streamnb.runtime.worker.LONGEST_WRITE", 0.0)
-    monkeypatch.setattr("streamnb.runtime.snapshot_writer.LONGEST_WRITE", 0.5)
+    monkeypatch.setattr("streamnb.runtime.snapshot_writer.LONGEST_WRITE", 0.0)
     produce(open_log(**TOPICS), RAWS)
     heard = Heard()
     pace = CommitPolicy(commit_events=10, snapshot_events=10)
@@ -176,12 +176,12 @@ def test_a_journal_record_that_comes_twice_is_refused_after_a_snapshot_too(open_
         worker = new_worker(open_log(), tmp_path / "s", pace=PACE)
         worker.start("the learner")
         worker.run(until_end=True)
-        worker._log.close() if is_killed else worker.close()
+        kill(worker) if is_killed else worker.close()
     assert SnapshotFolder(tmp_path / "s").newest().snapshot.journal_n == 2
     log = Repeating(open_log(), 1)
     for snapshots in (NoSnapshots(), SnapshotFolder(tmp_path / "s")):
         with pytest.raises(JournalError, match="from record 3 to 1"):
-            recover(log, snapshots, new_learner(), worker._identity)
+            recover(log, snapshots, new_learner(), worker.context.identity)
 
 
 class Backwards(Ticking):

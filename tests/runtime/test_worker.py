@@ -27,7 +27,8 @@ from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.formats.journal_record import START, chain_outputs, crc, decode_journal, encode_journal, seal
 from streamnb.formats.snapshot_container import Snapshot
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime.worker import CommitPolicy, Worker
+from streamnb.runtime.worker import Worker
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.support.malformed import MALFORMED, kept
 from tests.support.parameters import on_logs
 from tests.support.service import (
@@ -36,6 +37,7 @@ from tests.support.service import (
     AtOnce,
     Ticking,
     digests,
+    kill,
     model_digest,
     new_learner,
     new_worker,
@@ -141,7 +143,7 @@ def test_a_crash_before_the_commit_loses_nothing_and_after_it_repeats_nothing(op
             break
         with pytest.raises(CrashError):
             worker.run(until_end=True)
-        worker._log.close()  # a process that dies takes its connection with it
+        kill(worker)
     alone = new_learner()
     assert predictions(open_log()) == predictions(alone.process(records(RAWS), 1.0))
     again, checkpoint = replayed(open_log())
@@ -483,7 +485,7 @@ def test_a_snapshot_and_the_commits_after_it_are_the_whole(open_log, tmp_path, r
     produce(log, raws)
     learner = new_learner(report_seconds=report_seconds)
     killed = drain(log, tmp_path / "snapshots", pace=pace, learner=learner, store=AtOnce)
-    killed._log.close()  # a process that dies takes its connection with it
+    kill(killed)
     assert SnapshotFolder(tmp_path / "snapshots").newest().snapshot.journal_n == 12
     learner = new_learner(report_seconds=report_seconds)
     checkpoint = recover(open_log(), SnapshotFolder(tmp_path / "snapshots"), learner, IDENTITY)
@@ -558,18 +560,19 @@ def test_outputs_that_differ_anywhere_have_other_digests():
     assert len(found) == 2 * len(streams)
 
 
-def test_what_is_taken_at_once_is_bounded_in_bytes(open_log, tmp_path, monkeypatch):
+def test_what_is_taken_at_once_is_bounded_in_bytes(open_log, tmp_path):
     """However fast large events come, memory holds a commit of them and no more."""
-    monkeypatch.setattr("streamnb.runtime.worker._COMMIT_BYTES", 1 << 20)
     raws = [json.dumps({"id": f"e{i}", "text": "w " * 100_000, "label": "a"}).encode() for i in range(60)]
     log = open_log(**TOPICS)
     for start in range(0, len(raws), 20):
         produce(log, raws[start : start + 20])
-    worker = new_worker(open_log(), tmp_path / "s", pace=CommitPolicy(commit_seconds=1e9))
+    worker = new_worker(
+        open_log(), tmp_path / "s", pace=CommitPolicy(commit_seconds=1e9, commit_bytes=1 << 20)
+    )
     worker.start("large")
     sizes = []
     while sum(len(part) for part in sizes) < len(raws):
-        sizes.append([len(record.value) for record in worker._gather()])
+        sizes.append([len(record.value) for record in worker._reader.read()])
     worker.close()
     at_once = 4 << 20  # what one look at the log may bring
     assert all(sum(part) < (1 << 20) + at_once + max(part) for part in sizes)
@@ -602,7 +605,7 @@ def test_who_is_done_or_stopped_reports_the_last_events_too(open_log, tmp_path):
     stopped = new_worker(open_log(), tmp_path / "s", learner=quiet(), clock=lambda: 7.0)
     produce(open_log(), RAWS[350:370])
     stopped.start("stopped")
-    stopped._sensor.committed = lambda commit: commit.consumed and stopped.stop()
+    stopped.context.sensor.committed = lambda commit: commit.consumed and stopped.stop()
     stopped.run()
     stopped.close()
     assert reported(open_log()) == [200, 350, 370]

@@ -16,7 +16,8 @@ from streamnb.formats.codec import decode_prediction
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.snapshot_container import part_digest
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime.worker import CommitPolicy, Worker
+from streamnb.runtime.worker import Worker
+from streamnb.runtime.worker_context import CommitPolicy
 
 TOPICS = {"events": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
 IDENTITY = JobIdentity(("events",), "journal", "c0ffee", {"python": "3"})
@@ -74,6 +75,11 @@ def new_worker(
         clock or Ticking(),
         **options,
     )
+
+
+def kill(worker):
+    """Let a worker end as a killed process does: its connection closes, and nothing else happens."""
+    worker.context.log.close()
 
 
 def raw_events(n, seed=0, *, labelled=0.8):

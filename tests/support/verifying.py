@@ -10,7 +10,8 @@ from streamnb.formats.journal_record import START, decode_journal, encode_journa
 from streamnb.formats.snapshot_container import SnapshotPart
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import factories
-from streamnb.runtime.worker import CommitPolicy, Worker
+from streamnb.runtime.worker import Worker
+from streamnb.runtime.worker_context import CommitPolicy
 from streamnb.verification.check_results import CheckResults, Outcome
 from streamnb.verification.log_verification import verify
 from tests.support.service import AtOnce, Ticking

@@ -193,7 +193,7 @@ class Driven:
 
 SQLITE = "streamnb.event_logs.sqlite.sqlite_log SqliteLog"
 KAFKA = "kafka KafkaConsumer"
-LEARNER = "streamnb.engine.processing.event_processor Learner"
+LEARNER = "streamnb.engine.processing.event_processor EventProcessor"
 
 
 @pytest.fixture

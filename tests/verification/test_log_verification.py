@@ -16,7 +16,7 @@ from streamnb.engine.ports import NewRecord, Partition
 from streamnb.errors import LogError
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.runtime import factories
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from streamnb.verification.check_results import Outcome
 from tests.cli.test_commands import answer, streamnb
 from tests.support.malformed import MALFORMED
@@ -130,7 +130,7 @@ def test_what_was_rolled_back_is_not_counted_and_its_outputs_are(open_log, tmp_p
     worker = new_worker(log, tmp_path / "snapshots")
     worker.start("test")
     worker.run(until_end=True)
-    roll_back(log, worker.checkpoint, 4, worker._identity, 1_790_009_000.0)
+    roll_back(log, worker.checkpoint, 4, worker.context.identity, 1_790_009_000.0)
     worker.close()  # with a snapshot of what was rolled back
     produce(open_log(), RAWS[150:])
     learn(open_log(), tmp_path / "snapshots")

@@ -23,7 +23,7 @@ from streamnb.features import tokenizer
 from streamnb.models.softmax.feature_table import COUNTS, KEY, KEY_BITS, OWNER, TOTAL, met_once, mixed
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import factories
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from streamnb.verification.check_results import CheckResults, Outcome
 from streamnb.verification.log_verification import verify
 from tests.support.service import TOPICS, AtOnce, produce, raw_events, read_topic
@@ -179,7 +179,7 @@ def test_what_was_rolled_back_is_in_no_feature_and_no_weight(tmp_path):
         worker = new_worker(log, tmp_path / "snapshots", MIXTURE)
         worker.start("test")
         worker.run(until_end=True)
-        roll_back(log, worker.checkpoint, 4, worker._identity, 1_790_009_000.0)
+        roll_back(log, worker.checkpoint, 4, worker.context.identity, 1_790_009_000.0)
         worker.close()
     with open_log(tmp_path) as log:
         produce(log, RAWS[150:])

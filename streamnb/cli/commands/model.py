@@ -17,6 +17,7 @@ from streamnb.config import Config
 from streamnb.config.shard_constraints import refuse_of_shards
 from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.sensor import Sensor, WorkerState
+from streamnb.engine.worker_states import WorkerStates
 from streamnb.errors import (
     ConfigError,
     Fenced,
@@ -107,8 +108,10 @@ def _merge(options: argparse.Namespace) -> None:
     else:
         stop = Stop()
         waiting = OutageReporter(config.kafka.give_up_after, stop)
-        with watched(config, waiting) if options.every else nullcontext(Sensor()) as waiting.sensor:
+        with watched(config) if options.every else nullcontext(Sensor()) as sensor:
             while not stop():
+                waiting.states = WorkerStates(sensor)
+                waiting.states.begin()  # probes do not see STOPPED while it begins again
                 try:
                     _publish(config, options, stop, waiting)
                     break
@@ -119,8 +122,8 @@ def _merge(options: argparse.Namespace) -> None:
                     if options.every is None:
                         raise
                     text = f"begins again: {error}"
-                    waiting.sensor.noted(Message("merge-restarts", text, error=str(error)))
-            waiting.sensor.entered(WorkerState.STOPPED)
+                    sensor.noted(Message("merge-restarts", text, error=str(error)))
+            waiting.states.enter(WorkerState.STOPPED)
 
 
 def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: OutageReporter) -> None:
@@ -128,13 +131,15 @@ def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: O
 
     Raises Fenced if another writer took over, as after an outage.
     """
-    sensor = waiting.sensor
+    sensor = waiting.states.sensor
     state = _first(config, options, stop, waiting)
     if state is None:
         return
     log = context.open_log(config, waiting)
     factories.check_topics(config, log)
-    worker = stop.worker = factories.worker(config, factories.learner(config), log, sensor)
+    worker = stop.worker = factories.worker(
+        config, factories.learner(config), log, sensor, states=waiting.states
+    )
     try:
         identity = factories.identity(factories.begun_configuration(config, log))
         publisher = MergedModelPublisher(config, log, worker, factories.snapshots(config), identity, sensor)
@@ -154,7 +159,7 @@ def _first(
     config: Config, options: argparse.Namespace, stop: Callable[[], bool], waiting: OutageReporter
 ) -> ShardState | None:
     """Return the first merged state; None if stopped before the shards had one."""
-    noted, sensor = "", waiting.sensor
+    noted, sensor = "", waiting.states.sensor
     while not stop():
         try:
             shards = [state_of_source(place, sensor.heartbeat, waiting) for place in options.shards]

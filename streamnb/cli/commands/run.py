@@ -75,8 +75,8 @@ def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace,
     Errors of port, log and topics show before kernels are compiled, and these before the election.
     """
     waiting = OutageReporter(config.kafka.give_up_after, stop)
-    with watched(config, waiting, _FieldMonitor(learner, config), is_brief=options.until_end) as sensor:
-        waiting.sensor = sensor
+    with watched(config, _FieldMonitor(learner, config), is_brief=options.until_end) as sensor:
+        waiting.states.sensor = sensor
         try:
             log = context.open_log(config, waiting)
             _check_snapshots(config)
@@ -86,7 +86,7 @@ def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace,
             learner.settings = factories.settings(config)
             _print_addresses(config, options)
             worker = stop.worker = factories.worker(
-                config, learner, log, sensor, accepts_loss=options.accept_loss
+                config, learner, log, sensor, accepts_loss=options.accept_loss, states=waiting.states
             )
             try:
                 if not stop() and stop.interrupts(lambda: warm_up(config, sensor.heartbeat)):

@@ -6,6 +6,7 @@ import argparse
 from contextlib import closing
 
 from streamnb.engine.sensor import WorkerState
+from streamnb.engine.worker_states import SCORER_TRANSITIONS, WorkerStates
 from streamnb.errors import ConfigError, Unavailable
 from streamnb.runtime import context, factories
 from streamnb.runtime.shutdown import Stop, warm_up
@@ -28,9 +29,9 @@ def run(options: argparse.Namespace) -> int:
 
     stop = Stop()
     waiting = OutageReporter(config.kafka.give_up_after, stop)
-    with watched(config, waiting) as sensor:
-        waiting.sensor = sensor
-        sensor.entered(WorkerState.STARTING)
+    with watched(config) as sensor:
+        states = waiting.states = WorkerStates(sensor, SCORER_TRANSITIONS)
+        states.begin()
         try:
             log = context.open_log(config, waiting)
             assert isinstance(log, KafkaLog)  # noqa: S101
@@ -42,11 +43,12 @@ def run(options: argparse.Namespace) -> int:
                 replica = Replica(config, sensor.noted, look_seconds=_LOOK_SECONDS)
                 replica.start()
                 try:
-                    Scorer(config, log, replica, sensor, stop, accepts_loss=options.accept_loss).run()
+                    Scorer(config, log, replica, states, stop, accepts_loss=options.accept_loss).run()
                 finally:
                     replica.close()
-                    sensor.entered(WorkerState.STOPPED)
         except Unavailable:
             if not stop():
                 raise
+        finally:
+            states.enter(WorkerState.STOPPED)
     return 0

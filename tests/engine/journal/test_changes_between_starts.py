@@ -22,12 +22,13 @@ from streamnb.errors import JournalError
 from streamnb.formats.journal_record import decode_journal
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import factories
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.support.parameters import on_logs
 from tests.support.service import (
     IDENTITY,
     TOPICS,
     digests,
+    kill,
     model_digest,
     new_learner,
     new_worker,
@@ -439,7 +440,7 @@ def test_retention_that_overtakes_a_learner_is_told_with_what_is_gone_and_what_t
     worker = started(open_log, tmp_path / "s", None, learner=new_learner(), identity=IDENTITY, topics=TOPICS)
     produce(open_log(), RAWS[:30])
     worker.run(until_end=True)
-    with getattr(worker._log, "nothing_fetched", contextlib.nullcontext)():
+    with getattr(worker.context.log, "nothing_fetched", contextlib.nullcontext)():
         produce(open_log(), RAWS[30:90])
         trim(open_log(), EVENTS, 50)
     with pytest.raises(JournalError) as refusal:
@@ -472,7 +473,7 @@ def test_a_loss_is_followed_by_a_snapshot_at_once(open_log, tmp_path):
     trim(log, EVENTS, 60)
     options = {"learner": new_learner(), "identity": IDENTITY, "topics": TOPICS}
     worker = started(open_log, folder, None, accepts_loss=True, **options)
-    worker._log.close()  # killed before it learned anything
+    kill(worker)
     assert SnapshotFolder(folder).newest().snapshot.journal_n == journal(open_log)[-1].n == 3
     assert digests(drained(open_log, folder).learner) == undisturbed([*RAWS[:40], *RAWS[60:80]])
 
@@ -629,7 +630,7 @@ def test_outputs_of_another_machine_are_not_compared_and_counts_are_equal(open_l
     produce(open_log(**TOPICS), RAWS[:90])
     worker = started(open_log, folder, None, learner=rounding(), identity=ANOTHER, topics=TOPICS)
     worker.run(until_end=True)
-    worker._log.close()
+    kill(worker)
     if kept:
         checkpoint = recover(open_log(), NoSnapshots(), rounding(), ANOTHER, at=2)
         half = rounding()

@@ -17,11 +17,12 @@ from streamnb.errors import LogError, SnapshotError
 from streamnb.formats.snapshot_container import encode
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import snapshot_writer as saving
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.support.service import (
     IDENTITY,
     TOPICS,
     digests,
+    kill,
     new_learner,
     new_worker,
     produce,
@@ -126,7 +127,7 @@ def test_the_file_holds_the_moment_at_which_it_was_begun(open_log, tmp_path):
     assert kept[-1] == 80
     assert told.saved_at[0] > 4, "learning went on meanwhile"
     assert told.failures == []
-    assert worker._snapshots.most == 1
+    assert worker.context.snapshots.most == 1
     assert digests(worker.learner) == undisturbed(400)
 
 
@@ -152,7 +153,7 @@ def test_one_that_becomes_due_meanwhile_waits_for_the_one_on_its_way(open_log, t
     folder, told = tmp_path / "snapshots", Told()
     produce(open_log(**TOPICS), RAWS[:100])
     worker = begun(open_log, folder, told=told, store=Slow)
-    store = worker._snapshots
+    store = worker.context.snapshots
     worker.run(until_end=True)
     assert [snapshot.journal_n for snapshot, _ in store.waiting] == [4]
     assert (told.commits, told.saved_at) == (20, [])
@@ -196,8 +197,8 @@ def test_a_crash_while_it_is_on_its_way_leaves_nothing(open_log, tmp_path, monke
     produce(open_log(**TOPICS), RAWS[:60])
     worker = begun(open_log, folder)
     worker.run(until_end=True)
-    assert worker._saving is not None
-    worker._log.close()  # a process that dies takes its connection with it
+    assert worker._writer.is_busy
+    kill(worker)
     assert not folder.exists()
     again = begun(open_log, folder)
     assert digests(again.learner) == undisturbed(60)

@@ -20,7 +20,7 @@ from streamnb.formats.journal_record import decode_journal
 from streamnb.formats.snapshot_container import Snapshot
 from streamnb.models.naive_bayes.naive_bayes_variants import MultinomialNB
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.support.parameters import on_logs
 from tests.support.service import (
     IDENTITY,

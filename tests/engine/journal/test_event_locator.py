@@ -11,7 +11,7 @@ from streamnb.engine.ports import NewRecord, Partition
 from streamnb.errors import LogError, MalformedEvent
 from streamnb.formats.codec import decode_event, decode_prediction
 from streamnb.formats.event_schema import EventSchema
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.engine.journal.test_strays import write_stray
 from tests.support.service import TOPICS, Ticking, new_worker, produce, raw_events, read_topic
 from tests.support.topics_of_logs import trim

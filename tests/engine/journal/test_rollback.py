@@ -20,13 +20,14 @@ from streamnb.errors import JournalError, SnapshotError
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.formats.journal_record import decode_journal
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.support.parameters import on_logs
 from tests.support.service import (
     IDENTITY,
     TOPICS,
     AtOnce,
     digests,
+    kill,
     many,
     new_learner,
     new_worker,
@@ -277,7 +278,7 @@ class Life:
 
     def crash(self):
         """No last snapshot; perhaps the newest file is lost or torn."""
-        self.worker._log.close()
+        kill(self.worker)
         self.worker = None
         found = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
         if len(found) > 1 and self.rng.random() < 0.5:

@@ -18,7 +18,7 @@ from streamnb.errors import ConfigError, Fenced, JournalError, LogError
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.formats.journal_record import decode_journal, encode_journal, seal
 from streamnb.runtime import factories
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from streamnb.serving.scorer import _behind
 from streamnb.values.parameter_checks import brief
 from streamnb.verification.check_results import Outcome

@@ -23,9 +23,9 @@ from streamnb.engine.retraining.log_retraining import Retraining, RetrainingSour
 from streamnb.errors import JournalError, SnapshotError
 from streamnb.formats import codec
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime import factories
+from streamnb.runtime import factories, label_back_pressure
 from streamnb.runtime import worker as worker_module
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from streamnb.verification.check_results import Outcome
 from tests.engine.retraining.test_log_retraining import undisturbed
 from tests.support.late import (
@@ -362,7 +362,7 @@ def test_a_withdrawal_is_replayed_step_by_step(open_log, tmp_path, monkeypatch):
         stream.event(f"f{i}", "w1")
     append(log, stream.records)
     worker = start(log, tmp_path / "a", snapshot_events=10**6)
-    worker._pace = replace_n(worker._pace, commit_seconds=60.0)
+    worker.context.policy = replace_n(worker.context.policy, commit_seconds=60.0)
     waited, poll = [], log.poll
 
     def polled(most, seconds):
@@ -433,7 +433,7 @@ def test_a_stream_that_never_stands_still_does_not_starve_labels(open_log, tmp_p
     monkeypatch.setattr(log, "poll", poll_and_append)
     monkeypatch.setattr(worker_module, "_LOOK_SECONDS", 0.01)
     if ends == "hanging":  # from the moment on that labels would wait, else it may be known to hang by then
-        monkeypatch.setattr(worker_module, "_STUCK_SECONDS", 0.2)
+        monkeypatch.setattr(label_back_pressure, "_STUCK_SECONDS", 0.2)
 
         def hangs():
             return learner.late.fullness > 0.5 and worker.checkpoint.positions[LABELS] < 900
@@ -444,7 +444,7 @@ def test_a_stream_that_never_stands_still_does_not_starve_labels(open_log, tmp_p
         monkeypatch.setattr(log, "lag", lambda: {place: n and n + 1 for place, n in lag().items()})
     waited = set()
     look = worker._look_around
-    monkeypatch.setattr(worker, "_look_around", lambda: (waited.add(worker._only_events), look()))
+    monkeypatch.setattr(worker, "_look_around", lambda: (waited.add(worker._back_pressure.is_paused), look()))
     worker.run(until_end=True)
     assert True in waited or ends == "marked"  # which a broker's client may read first
     assert worker.checkpoint.positions[LABELS] == 900

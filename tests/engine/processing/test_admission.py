@@ -23,7 +23,7 @@ from streamnb.models.naive_bayes import sufficient_statistics
 from streamnb.models.softmax import feature_table
 from streamnb.models.softmax.feature_table import FeatureTable
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from streamnb.statistics.memory_budget import MemoryBudget, MemoryComponent, MemoryUse, of_features
 from tests.support.late import late_learner, look_for_room_often, random_stream
 from tests.support.service import TOPICS, digests, new_learner, new_worker, predictions, produce, records
@@ -338,12 +338,12 @@ def test_it_is_told_once_and_long_before_that_a_part_is_full(open_log, tmp_path,
     ) as worker:
         worker.start("test")
         worker.run(until_end=True)
-        worker._warn_if_memory_is_short(MemoryUse({"features": MemoryComponent(1140, 1000)}))
+        worker._memory.warn_if_short(MemoryUse({"features": MemoryComponent(1140, 1000)}))
         assert (
             "take 114% of their 0.0 MB; beyond that the lightest are forgotten; memory.budget"
             in told.pop()[0]
         )
-        worker._warn_if_memory_is_short(MemoryUse({"waiting": MemoryComponent(900, 1000)}))
+        worker._memory.warn_if_short(MemoryUse({"waiting": MemoryComponent(900, 1000)}))
     assert told[-1][0].startswith("labels.memory: waiting take 90%")
     assert told[-1][0].endswith("; labels.memory may be raised, up to an eighth of memory.budget")
     [(line, use)] = [one for one in told if one[0].startswith("memory.budget: words take 8")]

@@ -20,7 +20,7 @@ from streamnb.events import ActionReport
 from streamnb.formats.codec import decode_alert
 from streamnb.formats.journal_record import decode_journal
 from streamnb.runtime import factories
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from streamnb.serving.replica import Replica
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.log.retrained_model_check import check_rebuilt
@@ -184,7 +184,7 @@ def test_the_journal_says_what_was_done_and_everyone_repeats_it(open_log, tmp_pa
         recover(open_log(), NoSnapshots(), again, factories.identity(configured(*config)))
         assert digests(again) == digests(worker.learner)
         assert told(verified(open_log(), tmp_path, *config)) == []
-        worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
+        worker.context.snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
         adopted = worker.install_model(rebuilding.retrained()).n
     log, told_of = open_log(), worker.learner.actions.report()
     acted = [one for record in read_topic(log, "journal") for one in decode_journal(record.value).acted]

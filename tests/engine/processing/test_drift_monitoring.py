@@ -25,12 +25,13 @@ from streamnb.formats import snapshot_container
 from streamnb.formats.codec import decode_metrics, encode_metrics
 from streamnb.formats.snapshot_container import SnapshotPart, part_digest
 from streamnb.runtime import factories
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from streamnb.scoring.drift_detectors import HORIZON, RECENT, DriftDetectors
 from tests.support import commands
 from tests.support.service import (
     TOPICS,
     digests,
+    kill,
     many,
     new_learner,
     new_worker,
@@ -445,12 +446,12 @@ def test_kill_and_restart_and_replay_give_the_same(open_log, tmp_path, size):
         worker.start(f"worker {i}")
         worker.run(until_end=True)
         if i < 2:
-            worker._log.close()  # no farewell, and no last snapshot
+            kill(worker)
         else:
             worker.close()
     assert published_drifts(open_log()) == expected != []
     assert digests(worker.learner) == digests(alone)
-    identity = worker._identity
+    identity = worker.context.identity
     for snapshots in (many(tmp_path / "a"), many(tmp_path / "b"), NoSnapshots()):
         again = new_learner(detectors=DETECTORS)
         recover(open_log(), snapshots, again, identity)

@@ -85,7 +85,7 @@ def learn_anew(log, folder, *sets):
         worker.start("a learner")
         rebuilding = Retraining(source(log, folder, *sets))
         rebuilt = rebuilding.retrained()
-        worker._snapshots.offer(rebuilding.snapshot(rebuilt))
+        worker.context.snapshots.offer(rebuilding.snapshot(rebuilt))
         return worker.install_model(rebuilt).n
 
 

@@ -19,10 +19,10 @@ from streamnb.engine.retraining.log_retraining import Retraining, RetrainingSour
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import JournalError
 from streamnb.runtime import factories
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.log.retrained_model_check import check_rebuilt
-from tests.support.service import AtOnce, digests, model_digest, read_topic
+from tests.support.service import AtOnce, digests, kill, model_digest, read_topic
 from tests.support.topics_of_logs import made_anew, trim
 from tests.support.verifying import configured, new_worker, told, verified
 
@@ -185,7 +185,7 @@ def test_on_a_full_disk_the_learner_goes_on_and_the_command_says_why(open_log, t
     assert (again.returncode, "installed by record" in again.stdout) == (0, True), again.stderr
     assert len([*tmp_path.glob("adopt-*")]) == 1
     assert not [*tmp_path.glob("*.tmp")]
-    worker._stopping = False
+    worker.context.is_stopping = False
     worker.run(until_end=True)
     worker.close()
     assert worker.learner.consumed == 60
@@ -203,16 +203,16 @@ def test_what_was_forgotten_leaves_the_snapshots_once_the_disk_has_room_again(op
     rebuilt, folder = rebuilding.retrained(), AtOnce(tmp_path, 100)
     folder.offer(rebuilding.snapshot(rebuilt))
     unsaved = []
-    worker._sensor = type("Heard", (Sensor,), {"unsaved": lambda _, text: unsaved.append(text)})()
+    worker.context.sensor = type("Heard", (Sensor,), {"unsaved": lambda _, text: unsaved.append(text)})()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    worker._log._store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    full = worker._begin_saving
+    worker.context.log._store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    full = worker._writer.begin
 
     def begin(checkpoint):
         resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
         full(checkpoint)
 
-    worker._begin_saving = begin
+    worker._writer.begin = begin
     try:
         taken = worker.install_model(rebuilt)
     finally:
@@ -220,6 +220,6 @@ def test_what_was_forgotten_leaves_the_snapshots_once_the_disk_has_room_again(op
     assert len(unsaved) == 1
     assert "File too large" in unsaved[0]
     assert model_digest(worker.learner) == rebuilt.digest
-    worker._log.close()
+    kill(worker)
     serving(open_log(), tmp_path, SETS).close()
     assert min(file.n for file in folder.list()) >= taken.n

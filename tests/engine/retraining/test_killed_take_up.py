@@ -43,7 +43,7 @@ def take_up(folder, point, becomes, trace=None):
         worker = serving(SqliteLog(folder / "log.db", session_timeout=0.0), folder / "snapshots", KIND)
         seams.begins("adopt")
         identity = None if becomes == KIND else factories.identity(configured(*LATE, becomes))
-        worker.install_model(worker._offered(worker.checkpoint), identity)
+        worker.install_model(worker._handover.offered(), identity)
         worker.close()
     finally:
         os._exit(0)
@@ -75,7 +75,7 @@ def test_a_learner_that_is_killed_at_any_step_of_a_take_up_leaves_one_model_or_t
         of = source(log, first / "snapshots", KIND)
         rebuilding = Retraining(of, forgotten({"e3", "e4"}), under=under)
         rebuilt = rebuilding.retrained().digest
-        worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
+        worker.context.snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
     assert before != rebuilt
     trace = tmp_path / "trace"
     shutil.copytree(first, tmp_path / "traced")
@@ -100,7 +100,7 @@ def test_a_learner_that_is_killed_at_any_step_of_a_take_up_leaves_one_model_or_t
             serving(SqliteLog(folder / "log.db", session_timeout=0.0), folder / "snapshots", kind)
         ) as worker:
             assert model_digest(worker.learner) == (rebuilt if is_taken_up else before)
-            append(worker._log, records[100:])
+            append(worker.context.log, records[100:])
             worker.run(until_end=True)
         with SqliteLog(folder / "log.db") as log:
             assert told(verified(log, folder / "snapshots", *LATE, kind)) == []

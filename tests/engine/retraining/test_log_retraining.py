@@ -25,7 +25,7 @@ from streamnb.engine.sensor import Sensor
 from streamnb.errors import ConfigError, JournalError, SnapshotError
 from streamnb.events import Event
 from streamnb.runtime import factories
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.log.retrained_model_check import check_rebuilt
 from tests.support.late import EVENTS, Stream, counts_of, effective_labels, learned, random_stream
@@ -117,7 +117,7 @@ def test_it_follows_the_journal_and_is_taken_up(open_log, tmp_path, kind):
     assert rebuilding.checkpoint.n == worker.checkpoint.n > fixed
     scores = worker.learner.late.scoring.scores.cumulative()
     rebuilt = rebuilding.retrained()
-    worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
+    worker.context.snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
     taken = worker.install_model(rebuilt)
     assert model_digest(worker.learner) == rebuilt.digest
     assert worker.learner.late.scoring.scores.cumulative() == scores
@@ -185,9 +185,9 @@ def test_what_is_forgotten_was_never_there_and_nothing_brings_it_back(open_log, 
     append(log, stream[250:])
     worker.run(until_end=True)
     rebuilding.follow()
-    worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
+    worker.context.snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
     floor = worker.install_model(rebuilding.retrained()).n
-    assert [file.n for file in worker._snapshots.list()] == [floor]
+    assert [file.n for file in worker.context.snapshots.list()] == [floor]
     assert not list(tmp_path.glob("adopt-*"))
     early = [event_id for event_id in gone if event_id not in met]  # they came later, and stay
     kept = b"".join(path.read_bytes() for path in tmp_path.glob("**/*") if path.is_file())
@@ -254,7 +254,7 @@ def test_a_twentieth_of_the_senders_is_forgotten(open_log, tmp_path, flags):
     floor = adopted(worker, rebuilding)
     assert (rebuilding.forgotten, model_digest(worker.learner)) == (len(gone), model_digest(expected))
     assert counts_of(worker.learner.model) == counts_of(expected.model)
-    assert [file.n for file in worker._snapshots.list()] == [floor]
+    assert [file.n for file in worker.context.snapshots.list()] == [floor]
     with pytest.raises(JournalError, match=rf"forgotten at journal record {floor}"):
         refuse_forgotten(worker.checkpoint, floor - 1)
     one = min(event_id for event_id in gone if truths.get(event_id, (None, 0))[1])
@@ -320,7 +320,7 @@ def test_a_running_learner_stands_still_and_takes_it_up(open_log, tmp_path, monk
     """
     if slow:
         monkeypatch.setattr(rebuild, "_PATIENCE_SECONDS", 6.0)
-        monkeypatch.setattr("streamnb.runtime.worker._STANDS_SECONDS", 6.0)
+        monkeypatch.setattr("streamnb.runtime.model_handover._PAUSE_SECONDS", 6.0)
     log = open_log(**TOPICS)
     stream = random_stream(random.Random(8), 150, 200).records
     append(log, stream[:200])
@@ -349,7 +349,7 @@ def test_a_running_learner_stands_still_and_takes_it_up(open_log, tmp_path, monk
     thread.start()
     worker.run()
     thread.join()
-    worker._stopping = False
+    worker.context.is_stopping = False
     worker.run(until_end=True)
     worker.close()
     other = open_log()
@@ -363,14 +363,14 @@ def test_a_running_learner_stands_still_and_takes_it_up(open_log, tmp_path, monk
 
 
 def test_it_goes_on_where_nobody_hands_a_model_over(open_log, tmp_path, monkeypatch):
-    monkeypatch.setattr("streamnb.runtime.worker._STANDS_SECONDS", 0.3)
+    monkeypatch.setattr("streamnb.runtime.model_handover._PAUSE_SECONDS", 0.3)
     log = open_log(**TOPICS)
     worker = serving(log, tmp_path)
     told_of = []
-    worker._sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
+    worker.context.sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
     folder = AtOnce(tmp_path, 100)
     with folder.asking():
-        worker._pause_for_handover(folder.asked_by())
+        worker._handover.pause_if_asked()
         with (
             pytest.raises(SnapshotError, match=f"is held by process {os.getpid()}: "),
             AtOnce(tmp_path, 1).asking(),
@@ -385,19 +385,19 @@ def test_it_goes_on_where_nobody_hands_a_model_over(open_log, tmp_path, monkeypa
 @pytest.mark.storm_for("kafka")
 def test_it_stands_still_once_for_each_who_asks(open_log, tmp_path, monkeypatch):
     """Who has what it asked for may ask a moment longer, and who comes next at once after it."""
-    monkeypatch.setattr("streamnb.runtime.worker._STANDS_SECONDS", 0.3)
+    monkeypatch.setattr("streamnb.runtime.model_handover._PAUSE_SECONDS", 0.3)
     monkeypatch.setattr("streamnb.runtime.worker._LOOK_SECONDS", 0.0)
     log = open_log(**TOPICS)
     append(log, random_stream(random.Random(5), 60, 90).records)
     with closing(serving(log, tmp_path)) as worker:
         worker.run(until_end=True)
         told_of = []
-        worker._sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
+        worker.context.sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
         standing = "pausing commits until a retrained model is installed"
         for n in (1, 2):
             rebuilding = Retraining(source(open_log(), tmp_path))
-            with worker._snapshots.asking():
-                worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
+            with worker.context.snapshots.asking():
+                worker.context.snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
                 for _ in range(3):
                     worker._look_around()
             taken_up_by = f"journal record {worker.checkpoint.n} installed a retrained model"
@@ -413,9 +413,9 @@ def test_a_learner_that_died_before_its_snapshot_keeps_one_where_events_were_for
     worker = serving(log, tmp_path)
     worker.run(until_end=True)
     rebuilding = Retraining(source(open_log(), tmp_path), forgotten({"e3", "e4", "e5"}))
-    worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
+    worker.context.snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
     with monkeypatch.context() as dying:
-        dying.setattr(worker, "_begin_saving", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        dying.setattr(worker._writer, "begin", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             worker.install_model(rebuilding.retrained())
     log.close()
@@ -565,7 +565,7 @@ def test_a_model_that_was_just_taken_up_is_not_removed_by_who_asks_next(open_log
     worker.run(until_end=True)
     second = Retraining(source(open_log(), tmp_path))
     first = Retraining(source(open_log(), tmp_path))
-    offered = worker._snapshots.offer(first.snapshot(first.retrained()))
+    offered = worker.context.snapshots.offer(first.snapshot(first.retrained()))
     worker.install_model(first.retrained())
     worker.close()
     with pytest.raises(JournalError, match="installed another model meanwhile"):
@@ -577,14 +577,14 @@ def test_a_model_that_was_just_taken_up_is_not_removed_by_who_asks_next(open_log
 @pytest.mark.parametrize("content", [None, b"", b"foreign"])
 def test_a_learner_stands_still_once_for_each_who_asks(open_log, tmp_path, monkeypatch, content):
     """Whoever asks may hang, and what is offered may be damaged: the learner goes on, and stays on."""
-    monkeypatch.setattr("streamnb.runtime.worker._STANDS_SECONDS", 0.2)
+    monkeypatch.setattr("streamnb.runtime.model_handover._PAUSE_SECONDS", 0.2)
     monkeypatch.setattr("streamnb.runtime.worker._LOOK_SECONDS", 0.0)
     log = open_log(**TOPICS)
     append(log, random_stream(random.Random(5), 60, 90).records)
     worker = serving(log, tmp_path)
     worker.run(until_end=True)
     told_of = []
-    worker._sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
+    worker.context.sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
     folder = AtOnce(tmp_path, 100)
     for times in (1, 2):
         with folder.asking():

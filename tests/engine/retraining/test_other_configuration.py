@@ -68,7 +68,7 @@ def test_it_is_the_model_of_a_run_under_the_other_and_what_follows_is_too(open_l
     rebuilt = rebuilding.retrained()
     assert rebuilt.digest == model_digest(undisturbed(known, effective_labels(known), *after))
     with closing(serving(open_log(), folder, *before)) as worker:
-        worker._snapshots.offer(rebuilding.snapshot(rebuilt))
+        worker.context.snapshots.offer(rebuilding.snapshot(rebuilt))
         scores = worker.learner.late.scoring.scores.cumulative()
         n = worker.install_model(rebuilt, becomes).n
         assert (model_digest(worker.learner), worker.learner.late.scoring.scores.cumulative()) == (

@@ -77,7 +77,7 @@ def test_who_may_be_predicted_hangs_on_the_labels_that_hold_also_in_a_model_lear
         found.append(asked.names())
         rebuilding.follow()
         rebuilt = rebuilding.retrained()
-        worker._snapshots.offer(rebuilding.snapshot(rebuilt))
+        worker.context.snapshots.offer(rebuilding.snapshot(rebuilt))
         adopted = worker.install_model(rebuilt).n
         found.append(asked.names())
         asked.label(range(13, 16), "x")  # z falls below the number again

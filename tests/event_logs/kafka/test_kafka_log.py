@@ -20,7 +20,7 @@ from streamnb.errors import Fenced, LogError, NotElected, Unavailable, UnknownTo
 from streamnb.event_logs.kafka import kafka_records
 from streamnb.event_logs.kafka.kafka_log import KafkaLog
 from streamnb.event_logs.kafka.kafka_transactions import Transactions
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.brokers.prefixed import LIBRARIES, PrefixedKafkaLog
 from tests.support.service import (
     TOPICS,
@@ -118,7 +118,7 @@ def test_candidates_that_come_and_go_disturb_no_learner(connect, tmp_path):
     produce(connect(), RAWS)
     worker = new_worker(connect(), tmp_path / "s", pace=PACE)
     worker.start("learner")
-    election = worker._log._commits._election
+    election = worker.context.log._commits._election
     first = election.membership
     told, done = [], threading.Event()
 
@@ -137,7 +137,7 @@ def test_candidates_that_come_and_go_disturb_no_learner(connect, tmp_path):
     for rival in rivals:
         rival.start()
     threading.Thread(target=lambda: ([rival.join() for rival in rivals], done.set())).start()
-    awaited(lambda: worker._log.heartbeat() or done.is_set())
+    awaited(lambda: worker.context.log.heartbeat() or done.is_set())
     worker.run(until_end=True)
     assert election.membership.generation_id > first.generation_id
     assert election.membership.member_id == first.member_id
@@ -161,7 +161,7 @@ def test_a_standby_takes_over_from_one_that_leaves_and_from_one_that_falls_silen
     first.start("first")
     first.run(until_end=True)
     second = stand_by("second")
-    awaited(lambda: first._log.heartbeat() or second._log._commits._election is not None)
+    awaited(lambda: first.context.log.heartbeat() or second.context.log._commits._election is not None)
     first.close()
     awaited(lambda: second.is_restored)
     produce(connect(), RAWS[40:80])
@@ -186,7 +186,7 @@ def test_an_election_that_is_lost_before_it_is_used_is_stood_for_again(connect, 
 
     def expelled_once(transactions, alive):
         begin(transactions, alive)
-        calls.append(worker._log._commits._election)
+        calls.append(worker.context.log._commits._election)
         if len(calls) == 1:
             calls[0]._member.unsubscribe()  # out of the group, as one that has missed its heartbeats
 
@@ -528,7 +528,7 @@ def test_what_cannot_succeed_is_not_tried_again(connect, tmp_path):
 
     checkpoint = worker.start("large")
     outputs = [NewRecord("predictions", b"k", b"x" * (5 << 20))]
-    _, transaction = checkpoint.commit(worker._identity, [], outputs, 1.0)
+    _, transaction = checkpoint.commit(worker.context.identity, [], outputs, 1.0)
     with (
         patch.object(Transactions, "begin", counted),
         pytest.raises(LogError, match="larger than its topic"),

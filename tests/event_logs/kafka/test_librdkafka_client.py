@@ -28,7 +28,7 @@ from streamnb.event_logs.kafka.kafka_clients import Clients
 from streamnb.event_logs.kafka.librdkafka_client import Librdkafka, membership_bytes
 from streamnb.event_logs.kafka.librdkafka_errors import as_kafka_python, raised_as_kafka_python
 from streamnb.event_logs.kafka.librdkafka_settings import producing, reading, transacting, translated_settings
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.brokers.numbered import NUMBERS
 from tests.brokers.prefixed import LIBRARIES, PrefixedKafkaLog
 from tests.brokers.secured import Authority

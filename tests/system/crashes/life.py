@@ -27,7 +27,7 @@ from streamnb.event_logs.sqlite import sqlite_log, sqlite_store
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import context, factories
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from streamnb.scoring.decision_rule import DecisionRule
 from tests.brokers.prefixed import LIBRARIES, PrefixedKafkaLog
 from tests.support.service import Ticking, digests, new_learner, new_worker

@@ -33,7 +33,7 @@ from streamnb.event_logs.kafka import kafka_commits
 from streamnb.event_logs.kafka.kafka_log import KafkaLog
 from streamnb.event_logs.kafka.kafka_python_client import send_all
 from streamnb.event_logs.kafka.kafka_transactions import Transactions
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.brokers.numbered import NUMBERS
 from tests.support.service import TOPICS, AtOnce, new_learner, new_worker
 from tests.system.storm.account import account

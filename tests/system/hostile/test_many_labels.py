@@ -16,11 +16,13 @@ from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.events import UNPUBLISHED
 from streamnb.formats.codec import decode_metrics, decode_prediction
 from streamnb.formats.journal_record import decode_journal
-from streamnb.runtime.worker import CommitPolicy, _named
+from streamnb.runtime.committer import journalled_prefix
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.brokers import prefixed
 from tests.cli.test_commands import streamnb
 from tests.support.service import (
     TOPICS,
+    kill,
     new_learner,
     new_worker,
     predictions,
@@ -39,13 +41,13 @@ LONG = [
 ]
 MIXED = [raw for i, raw in enumerate(LONG) for raw in ([b"no event", raw] if i % 7 == 0 else [raw])]
 LIMIT = 50_000
+COMMIT_BYTES = 200_000
 
 
 @pytest.fixture
 def small(monkeypatch):
     """Bounds that so few labels reach."""
     monkeypatch.setattr("streamnb.engine.processing.admission._BYTES_AT_ONCE", 60_000)
-    monkeypatch.setattr("streamnb.runtime.worker._COMMIT_BYTES", 200_000)
 
 
 def outputs_of(learner, raws, most_bytes):
@@ -157,12 +159,15 @@ def test_labels_and_outputs_do_not_stop_a_learner_nor_its_replay(open_log, tmp_p
     letters = "dead-letters"
     for kept in (False, True):
         worker = new_worker(
-            open_log(), tmp_path / "s", learner=new_learner(max_bytes=LIMIT, dead_letters=letters)
+            open_log(),
+            tmp_path / "s",
+            learner=new_learner(max_bytes=LIMIT, dead_letters=letters),
+            pace=CommitPolicy(commit_bytes=COMMIT_BYTES),
         )
         worker.start("the learner")
         worker.run(until_end=True)
         assert worker.learner.consumed == len(LONG) * (1 + kept)
-        worker.close() if kept else worker._log.close()
+        worker.close() if kept else kill(worker)
         if not kept:
             produce(open_log(), LONG)
     log = open_log()
@@ -174,31 +179,33 @@ def test_labels_and_outputs_do_not_stop_a_learner_nor_its_replay(open_log, tmp_p
     by_time = {commit.now: 0 for commit in commits}
     for record in read_topic(log, "predictions"):
         by_time[decode_prediction(record.value).ts] += len(record.value)
-    assert max(by_time.values()) <= 200_000 + 60_000 + LIMIT
+    assert max(by_time.values()) <= COMMIT_BYTES + 60_000 + LIMIT
     assert len(commits) < len(LONG), "and they are not cut into single records"
 
 
 @pytest.mark.usefixtures("small")
 def test_what_a_commit_had_no_room_for_is_told_as_waiting_and_read_again_after_a_seek(open_log, tmp_path):
     produce(open_log(**TOPICS), LONG)
-    worker = new_worker(open_log(), tmp_path / "s", pace=CommitPolicy(commit_events=len(LONG)))
+    worker = new_worker(
+        open_log(), tmp_path / "s", pace=CommitPolicy(commit_events=len(LONG), commit_bytes=COMMIT_BYTES)
+    )
     worker.start("the learner")
     for _ in range(50):  # a first request may come back empty
-        worker._step(worker._gather())
-        if worker._left:
+        worker._commit(worker._reader.read())
+        if worker._reader.left:
             break
-    worker._await_commit()
+    worker._committer.await_commit()
     done = worker.learner.consumed
     assert 0 < done < len(LONG)
     seen = []
-    with patch.object(worker._sensor, "observed", lambda lag, _: seen.append(dict(lag))):
+    with patch.object(worker.context.sensor, "observed", lambda lag, _: seen.append(dict(lag))):
         worker._looked = worker._listed = float("-inf")
         worker._look_around()
-    assert seen == [{Partition(worker._left[0].partition.topic, 0): len(LONG) - done}]
+    assert seen == [{Partition(worker._reader.left[0].partition.topic, 0): len(LONG) - done}]
     with patch.object(type(worker.checkpoint), "with_new_partitions", lambda self, _: self):
         found = [*worker.checkpoint.positions, Partition("events", 7)]
-        with patch("streamnb.runtime.worker.partitions_of", lambda *_: found):
-            worker._take_new_partitions()
+        with patch("streamnb.runtime.surveillance.partitions_of", lambda *_: found):
+            worker._topics.take_new_partitions()
     worker.run(until_end=True)
     worker.close()
     assert [one["id"] for one in predictions(open_log())] == [f"e{i}" for i in range(len(LONG))]
@@ -206,10 +213,10 @@ def test_what_a_commit_had_no_room_for_is_told_as_waiting_and_read_again_after_a
 
 def test_a_journal_record_names_a_bounded_number_of_slices():
     both = [Record(Partition("t", i % 2), i, None, b"", 0.0) for i in range(9000)]
-    first = both[: _named(both)]
+    first = both[: journalled_prefix(both)]
     assert sum(a.partition != b.partition for a, b in pairwise(first)) < 2000 <= len(first)
     one = [Record(Partition("t", i // 4500), i, None, b"", 0.0) for i in range(9000)]
-    assert _named(one) == 9000
+    assert journalled_prefix(one) == 9000
 
 
 def test_the_commands_take_a_dead_letter_in_place_of_a_prediction(tmp_path):

@@ -20,7 +20,7 @@ from streamnb.engine.settings import LabelSettings, MonitorSettings
 from streamnb.formats.codec import decode_alert
 from streamnb.formats.journal_record import decode_journal
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.support.service import digests, new_learner, new_worker, read_topic
 
 pytestmark = pytest.mark.early(67)

@@ -27,13 +27,15 @@ from streamnb.models.mixture.hypotheses import Hypothesis
 from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import factories
-from streamnb.runtime.worker import CommitPolicy, Worker
+from streamnb.runtime.worker import Worker
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.cli.test_commands import answer, streamnb
 from tests.support.service import (
     TOPICS,
     AtOnce,
     Ticking,
     digests,
+    kill,
     many,
     model_digest,
     predictions,
@@ -248,7 +250,7 @@ def test_killed_and_started_again_it_is_as_if_undisturbed(open_log, tmp_path, mo
         worker.start("test")
         with pytest.raises(CrashError):
             worker.run(until_end=True)
-        worker._log.close()  # a process that dies takes its connection with it
+        kill(worker)
     learner = learned(open_log, tmp_path / "snapshots", config, [])
     assert predictions(open_log()) == published
     assert digests(learner) == digests(expected)

@@ -29,7 +29,7 @@ from streamnb.engine.topic_plan import TENANT_BYTES
 from streamnb.errors import ConfigError, SnapshotError
 from streamnb.formats.snapshot_container import SnapshotPart
 from streamnb.runtime import factories
-from streamnb.runtime.worker import CommitPolicy
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.support.service import AtOnce, Ticking, read_topic, records
 from tests.support.verifying import Altered, configured, new_worker, told, verified
 

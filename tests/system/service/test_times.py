@@ -15,7 +15,8 @@ from streamnb.engine.sensor import Sensor
 from streamnb.formats.codec import decode_event
 from streamnb.formats.event_schema import EventSchema
 from streamnb.runtime import context, factories
-from streamnb.runtime.worker import CommitPolicy, Worker
+from streamnb.runtime.worker import Worker
+from streamnb.runtime.worker_context import CommitPolicy
 from tests.support.malformed import LABEL_RECORDS, NOT_LABELS
 from tests.support.service import TOPICS, AtOnce, digests, produce, raw_events, read_topic
 from tests.support.verifying import told, verified

@@ -1,0 +1,114 @@
+"""Periodic checks of a running worker: new partitions, a trimmed journal, memory that runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamnb.engine.journal.journal_entries import partitions_of, restate
+from streamnb.engine.ports import Partition
+from streamnb.engine.processing.metrics_reports import why_nothing_is_evicted
+from streamnb.engine.sensor import MOST_TENANTS
+from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.runtime.committer import Committer
+from streamnb.runtime.record_reader import RecordReader
+from streamnb.runtime.snapshot_writer import SnapshotWriter
+from streamnb.runtime.topic_guard import TopicGuard
+from streamnb.runtime.worker_context import WorkerContext
+from streamnb.statistics.memory_budget import MemoryUse
+
+_SHORT_OF_MEMORY = 0.8
+_WHEN_FULL = {
+    "words": "beyond that the rarest are forgotten",
+    "long_words": "beyond that the rarest are forgotten",
+    "features": "beyond that the lightest are forgotten",
+    "pairs": "beyond that the attributes that came last lose theirs",
+    "waiting": "beyond that the oldest events wait no longer",
+}
+_RAISED = {"waiting": ("labels.memory", ", up to an eighth of memory.budget")}
+
+
+class TopicSurveillance:
+    """Topics that change while the worker runs.
+
+    Invariants:
+
+    * A partition that is added is read from its first record on.
+    * The record of the newest snapshot stays in the journal, however the journal is trimmed.
+    """
+
+    def __init__(
+        self,
+        context: WorkerContext,
+        topics: TopicGuard,
+        committer: Committer,
+        reader: RecordReader,
+        writer: SnapshotWriter,
+    ) -> None:
+        self._context, self._topics, self._committer = context, topics, committer
+        self._reader, self._writer = reader, writer
+
+    def take_new_partitions(self) -> None:
+        """Read new partitions from their beginning; the next commit journals them."""
+        self._topics.check()
+        context = self._context
+        found = partitions_of(context.log, context.identity)
+        if not set(found) <= set(context.checkpoint.positions):
+            context.checkpoint = context.checkpoint.with_new_partitions(found)
+            self._reader.seek()
+
+    def survive_trimming(self) -> None:
+        """If the beginning of the journal was deleted, write a current record and a snapshot.
+
+        Otherwise the record of the newest snapshot may be lost, and nothing could recover the state after
+        this learner ends.
+        """
+        first, context = self._topics.trimmed(), self._context
+        if first is None:
+            return
+        self._committer.await_commit()
+        self._writer.finish(context.heartbeat)
+        context.sensor.noted(f"the journal was trimmed up to offset {first}: a snapshot follows at once")
+        context.checkpoint = restate(context.log, context.checkpoint, context.identity, context.clock())
+        self._writer.begin(context.checkpoint)
+
+
+class MemorySurveillance:
+    """Memory of the learner, as sensors and the operator see it.
+
+    Invariant: the operator is warned once for each part of memory, however often it fills.
+    """
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self._warned: set[str] = set()  # parts of memory that were reported as nearly full
+        self._evicts = True  # as far as reported
+
+    def observe(self, lag: Mapping[Partition, int]) -> None:
+        """Report lag and use of memory to the sensors, and warn if a part is nearly full."""
+        learner, sensor = self._context.learner, self._context.sensor
+        sensor.observed(lag, learner.n_bytes)
+        memory = learner.memory_use
+        sensor.remembered(memory)
+        if isinstance(learner.model, TenantModels):
+            sensor.shared_out(learner.model.use(MOST_TENANTS))
+        self.warn_if_short(memory)
+
+    def warn_if_nothing_is_evicted(self) -> None:
+        """Log once that a limit by time evicts nothing, and why."""
+        reason = why_nothing_is_evicted(self._context.learner.model) if self._evicts else ""
+        if reason:
+            self._evicts = False
+            self._context.sensor.noted(f'{reason}; events.clock = "log" goes by when the log recorded each')
+
+    def warn_if_short(self, memory: MemoryUse) -> None:
+        """Log once for each part of memory that it is nearly full, and the consequence."""
+        for name, part in memory.parts.items():
+            if part.share > _SHORT_OF_MEMORY and name not in self._warned:
+                self._warned.add(name)
+                left = int((1.0 / part.share - 1.0) * self._context.learner.consumed)
+                pace = f", at this pace in about {left:,} events" if left > 0 else ""
+                key, most = _RAISED.get(name, ("memory.budget", ""))
+                use = f"{name.replace('_', ' ')} take {part.share:.0%} of their {part.most / 1e6:.1f} MB"
+                self._context.sensor.noted(
+                    f"{key}: {use}; {_WHEN_FULL[name]}{pace}; {key} may be raised{most}"
+                )
