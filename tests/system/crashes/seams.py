@@ -129,9 +129,9 @@ class Seams:
         """Recovery, the loading of a snapshot, and learning down to the single event."""
         from streamnb.engine.processing import event_processor, event_stages
         from streamnb.persistence.snapshot_folder import SnapshotFolder
-        from streamnb.runtime import worker
+        from streamnb.runtime import worker_recovery
 
-        self.replace(worker, "recover", "recover")
+        self.replace(worker_recovery, "recover", "recover")
         self.replace(SnapshotFolder, "newest", "find snapshot")
         self.replace(event_processor.EventProcessor, "load", "load snapshot")
         self.replace(event_processor.EventProcessor, "process", "process")
