@@ -55,7 +55,7 @@ class Committer:
 
         Without records, commit a report.
 
-        1. Check that the topics of the records are the ones that the journal refers to.
+        1. Check that the journal still refers to the topics of the records.
         2. Read the clock. The silences that monitors evaluate are journalled, too.
         3. Predict and learn the records in order, and encode the outputs. If outputs are large, as for many
            classes, leave the rest for the next commit: batching changes nothing else.

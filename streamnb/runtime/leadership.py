@@ -23,7 +23,7 @@ class Leadership:
         self._context, self._states = context, states
 
     def acquire(self, owner: str) -> None:
-        """Become the learner. Raises NotElected while another one is alive."""
+        """Become the learner. Raises NotElected while another learner is alive."""
         self._context.log.acquire(owner)
         self._states.enter(WorkerState.RECOVERING)
 

@@ -1,4 +1,4 @@
-"""Snapshots while the stream flows: when one is due, and the one in progress.
+"""Snapshots while the stream flows: when a snapshot is due, and the snapshot in progress.
 
 A snapshot is cut at an acknowledged commit, copied in slices between the commits that follow, and then
 written by a thread of the store: no commit waits for the disk, and none for more than a slice.

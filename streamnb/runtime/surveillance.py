@@ -57,7 +57,7 @@ class TopicSurveillance:
             self._reader.seek()
 
     def survive_trimming(self) -> None:
-        """If the beginning of the journal was deleted, write a current record and a snapshot.
+        """Write a current record and a snapshot if the beginning of the journal was deleted.
 
         Otherwise the record of the newest snapshot may be lost, and nothing could recover the state after
         this learner ends.

@@ -18,7 +18,7 @@ from streamnb.engine.sensor import Sensor
 class CommitPolicy:
     """When commits and snapshots are due: after how many events, bytes or seconds.
 
-    `commit_bytes` bounds the bytes of the events of one commit, and those of its outputs.
+    `commit_bytes` bounds the events of one commit, and also its outputs.
     """
 
     commit_events: int = 5000
@@ -41,8 +41,8 @@ class WorkerContext:
 
     Invariants:
 
-    * `checkpoint` is the end of the journal once the commit in flight is durable. Its positions are those of
-      the next records to learn.
+    * `checkpoint` is the end of the journal once the commit in flight is durable. Its positions
+      are the offsets of the next records to learn.
     * Unless `is_ahead`, the learner equals the replay of the journal up to `checkpoint`.
     * `identity` is the identity that the next journal record has.
 

@@ -30,7 +30,7 @@ _MAX_REPORTED = 5  # foreign records
 
 @dataclass(eq=False)
 class _Replay:
-    """What a replay met."""
+    """Observations during a replay."""
 
     consumed: int | None = None  # records that the learner knew after the first replayed journal record
     met_floor: bool = False  # an origin's floor: events were erased there
@@ -72,7 +72,7 @@ class WorkerRecovery:
 
         1. Replay the journal from the newest snapshot on.
         2. Journal what has changed since its last record.
-        3. Seek to the positions, and check that topics are still the ones that the journal refers to.
+        3. Seek to the positions, and check that the journal still refers to the same topics.
 
         Raises LogError, JournalError or SnapshotError; then nothing has been published. Raises
         WorkerStoppedError after a stop request.
@@ -155,6 +155,6 @@ class WorkerRecovery:
     def _report_foreign_records(self, records: Collection[ForeignRecord]) -> None:
         noted = self._context.sensor.noted
         for record in sorted(records)[:_MAX_REPORTED]:
-            noted(f"passing over offset {record.offset} of the journal's topic: {record.what}")
+            noted(f"passing over offset {record.offset} in the journal's topic: {record.what}")
         if len(records) > _MAX_REPORTED:
             noted(f"and {len(records) - _MAX_REPORTED} more; `streamnb verify` counts them")
