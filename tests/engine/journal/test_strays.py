@@ -119,8 +119,8 @@ def test_strays_that_the_journal_goes_on_after_change_nothing(open_log, tmp_path
     heir.close()
     assert digests(heir.learner) == expected
     assert len(predictions(open_log())) == 140
-    notes = [note for note in sensor.notes if "of the journal's topic" in note]
-    assert f"passing over offset {offsets(open_log())[0]} of" in notes[0]
+    notes = [note for note in sensor.notes if "in the journal's topic" in note]
+    assert f"passing over offset {offsets(open_log())[0]} in" in notes[0]
     assert notes[1].endswith(r"""12 bytes that are not a journal record: b'hello\x1b[31m'"""[3:])
     assert sensor.notes[-1].startswith("and 12 more")
 
