@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,18 +71,22 @@ class AttributionItems(NamedTuple):
         )
         return cls(batch, base, of_token, bags_of(batch), ExtractedFeatures.with_capacity(LAYOUTS + 1))
 
-    def named(self, x: Mapping[Any, Any], encoded: Encoded, layout: Layout) -> list[tuple[Any, Any]]:
-        """Return (attribute, value) of every part of the event `x`; of a text without its words ("")."""
+    def named(
+        self, x: Mapping[Any, Any], encoded: Encoded, layout: Layout, parts: Iterable[int]
+    ) -> list[tuple[Any, Any]]:
+        """Return (attribute, value) of these parts of the event `x`; of a text without its words ("")."""
         groups, fields = [name for _, name in layout.groups], list(layout.fields)
         tokens = encoded.tokens.words() if encoded.tokens else []
         word = dict(zip(self.of_token.tolist(), tokens, strict=True))
-        D, G = len(word), self.base.size - len(word) - self.batch.value.size
-        owners = self.batch.item_group.tolist()
-        found = [
-            (groups[g], word[i].decode(errors="replace") if is_text else x[groups[g]])
-            for i, (g, is_text) in enumerate(
-                zip(owners[:D], (self.base[:D] < self.base.size).tolist(), strict=True)
-            )
-        ]
-        found += [(fields[f], x[fields[f]]) for f in self.batch.value_field.tolist()]
-        return found + [(groups[g], "") for g in owners[D : D + G]]
+        D, V = len(word), self.batch.value.size
+        found = []
+        for i in parts:
+            if D <= i < D + V:
+                name = fields[self.batch.value_field[i - D]]
+                found.append((name, x[name]))
+                continue
+            name = groups[self.batch.item_group[i if i < D else i - V]]
+            is_word = i < D and self.base[i] < self.base.size
+            value = word[i].decode(errors="replace") if is_word else x[name] if i < D else ""
+            found.append((name, value))
+        return found

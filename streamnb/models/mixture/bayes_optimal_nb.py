@@ -17,7 +17,7 @@ from streamnb.features.encoded_batch import Batch, Encoded
 from streamnb.features.event_reader import EventReader
 from streamnb.features.event_writer import EventWriter
 from streamnb.kernels.array_types import Floats
-from streamnb.models.interface.attribution import LIMIT, Item, ranked
+from streamnb.models.interface.attribution import LIMIT, Item
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Corrections, Events, Labels
 from streamnb.models.mixture.adaptive_state import AdaptiveScratch, AdaptiveState, HypothesisPlan
@@ -452,14 +452,13 @@ class BayesOptimalNB(CountingModel):
                 statistics.class_weights[:K] if self.caution else None,
             ),
             self._shares(),
-        ).tolist()
-        items = (
-            Item(name, value, max(-LIMIT, min(LIMIT, log_odds)))
-            for (name, value), log_odds in zip(
-                parts.named(x, encoded, statistics.layout), found, strict=False
-            )
         )
-        return found[-1], ranked(items)
+        told = np.clip(found[:-1], -LIMIT, LIMIT)
+        order = np.argsort(-np.abs(told), kind="stable")
+        order = order[told[order] != 0.0]
+        names = parts.named(x, encoded, statistics.layout, order.tolist())
+        odds = told[order].tolist()
+        return float(found[-1]), [Item(*name, value) for name, value in zip(names, odds, strict=True)]
 
     def _shares(self) -> Floats:
         """Return the weights of the hypotheses in the next prediction. Shape (H,)."""

@@ -8,11 +8,9 @@ belong to the item of the text without its words.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
-from itertools import accumulate
 
 import numpy as np
+import numpy.typing as npt
 
 from streamnb.features.byte_ngrams import LENGTH, ByteNgrams, bucket_each, find_byte_ngrams
 from streamnb.features.encoded_batch import Encoded
@@ -51,39 +49,58 @@ def run_log_odds(
         return found
     told = np.empty((len(bias), tables.events.shape[1] - COUNTS))
     scale = weigh_grams(grams, tables, is_cautious, values, told)
+    shares = _Shares(encoded, grams, parts)
     for g, row in enumerate(found):
         gram_log_odds(g, grams, tables, is_cautious, scale * values, one, other, odds)
-        by_bucket = dict(zip(grams.buckets[:n].tolist(), odds[:n].tolist(), strict=True))
-        _share(encoded, by_bucket, grams.limits.tolist(), parts, row)
+        shares.add_to(row, odds[:n])
     return found
 
 
-def _share(
-    encoded: Encoded, odds: dict[int, float], limits: Sequence[int], parts: AttributionItems, row: Floats
-) -> None:
-    batch, tokens = encoded.batch, encoded.tokens
-    assert tokens is not None  # noqa: S101  there are runs
-    D, V = parts.batch.rows.size, parts.batch.value.size
-    rest = {g: D + V + i for i, g in enumerate(parts.batch.item_group[D:].tolist())}
-    texts = np.flatnonzero(~tokens.whole).tolist()
-    begins = [0, *tokens.item_ends.tolist()]
-    bits, first = limits
-    runs = {item: np.empty(first, dtype=np.int64) for item in texts}
-    for item in texts:
-        group, begin = batch.item_group[item], begins[item]
-        n = bucket_each(tokens.text, begin, min(begins[item + 1], begin + first), group, bits, runs[item])
-        runs[item] = runs[item][:n]
-    times = Counter(bucket for found in runs.values() for bucket in found.tolist())
-    for item in texts:
-        shares = np.array([odds[b] / times[b] / LENGTH for b in runs[item].tolist()])
-        until = np.cumsum(np.convolve(shares, np.ones(LENGTH))) if shares.size else np.zeros(1)
-        of_text = float(until[-1])
-        text = tokens.text[begins[item] : begins[item + 1]].tobytes().decode()
-        at = [0, *accumulate(len(character.encode()) for character in text)]
-        first = tokens.item_tokens[item]
-        for i, word in enumerate(re.finditer(r"\w+", text)):
-            start, stop = (min(at[place], until.size) for place in word.span())
-            told = (until[stop - 1] if stop else 0.0) - (until[start - 1] if start else 0.0)
-            row[parts.of_token[first + i]] += told
-            of_text -= told
-        row[rest[int(batch.item_group[item])]] += of_text
+class _Shares:
+    """The parts of an event to which the log odds of its n-grams belong.
+
+    Args:
+        encoded: one event.
+        grams: its n-grams.
+        parts: its items.
+    """
+
+    def __init__(self, encoded: Encoded, grams: ByteNgrams, parts: AttributionItems) -> None:
+        tokens = encoded.tokens
+        assert tokens is not None  # noqa: S101  there are n-grams
+        self._groups, self._parts = encoded.batch.item_group, parts
+        D, V = parts.batch.rows.size, parts.batch.value.size
+        self._rest = {g: D + V + i for i, g in enumerate(parts.batch.item_group[D:].tolist())}
+        self._tokens = tokens
+        begins, (bits, first) = [0, *tokens.item_ends.tolist()], grams.limits.tolist()
+        known = grams.buckets[: grams.n[0]]
+        order, buckets = np.argsort(known), np.empty(first, dtype=np.int64)
+        self._runs: dict[int, Ints] = {}  # of each text, the n-gram at each byte
+        self._words: dict[int, Ints] = {}  # of each text, first byte and end of each word
+        for item in np.flatnonzero(~tokens.whole).tolist():
+            begin, end = begins[item], begins[item + 1]
+            n = bucket_each(tokens.text, begin, min(end, begin + first), self._groups[item], bits, buckets)
+            self._runs[item] = order[np.searchsorted(known, buckets[:n], sorter=order)]
+            self._words[item] = _word_spans(tokens.text[begin:end])
+        self._times = np.bincount(np.concatenate([*self._runs.values()]), minlength=known.size)
+
+    def add_to(self, row: Floats, odds: Floats) -> None:
+        """Add the log odds of each n-gram to its parts."""
+        each = odds / self._times / LENGTH
+        for item, runs in self._runs.items():
+            until = np.zeros(runs.size + LENGTH)
+            if runs.size:
+                np.cumsum(np.convolve(each[runs], np.ones(LENGTH)), out=until[1:])
+            words = np.minimum(self._words[item], until.size - 1)
+            told = until[words[:, 1]] - until[words[:, 0]]
+            first = self._tokens.item_tokens[item]
+            np.add.at(row, self._parts.of_token[first : first + len(words)], told)
+            row[self._rest[int(self._groups[item])]] += until[-1] - told.sum()
+
+
+def _word_spans(text: npt.NDArray[np.uint8]) -> Ints:
+    """Return the first byte and the end of each word of a text in UTF-8, shape (words, 2)."""
+    spans = [word.span() for word in re.finditer(r"\w+", text.tobytes().decode())]
+    begins = np.append(np.flatnonzero(text & 0xC0 != 0x80), text.size)
+    found: Ints = begins[np.array(spans, dtype=np.int64).reshape(-1, 2)]
+    return found
