@@ -17,7 +17,7 @@ import numpy as np
 
 from streamnb.engine.labels.source_labels import ResolvedLabel, SourceLabel
 from streamnb.engine.ports import NewRecord, Record
-from streamnb.events import Attribution, Event, LabelRecord, Prediction
+from streamnb.events import Attribution, Event, LabelRecord
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.scoring.decision_rule import DecisionBatch
@@ -81,7 +81,6 @@ class EventBatch:
         predicted: predictions.
         truths: int64[n], column of each label, -1 without one; empty if labels may arrive separately.
         alerts: index of an event, and an alert on it.
-        predictions: published predictions; empty if none is needed.
         outputs: records to publish.
     """
 
@@ -105,7 +104,6 @@ class EventBatch:
     predicted: PredictedBatch = NOTHING_PREDICTED
     truths: Ints = field(default_factory=_no_ints)
     alerts: Sequence[tuple[int, NewRecord]] = ()
-    predictions: Sequence[Prediction] = ()
     outputs: Sequence[NewRecord] = ()
 
     @classmethod

@@ -12,7 +12,7 @@ from streamnb.engine.labels.batches import EventBatch, FirstLabel
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.processing.monitors import MonitoredBatch
 from streamnb.engine.processing.processor_state import ProcessorState
-from streamnb.events import Alert, Drift, ModelInfo, Prediction
+from streamnb.events import Alert, Drift, ModelInfo
 from streamnb.formats.codec import encode_alert, encode_metrics
 
 
@@ -79,17 +79,21 @@ class DriftMonitoring:
 
     def add_findings(self, batch: EventBatch) -> None:
         """Put drifts and alerts after the predictions that reveal them."""
-        if not batch.predictions:
+        if not (batch.outputs or self._state.drift.names):
             batch.outputs = [alert for _, alert in batch.alerts]
         elif self._state.drift.names or batch.alerts:
             batch.outputs = list(self._with_found(batch))
 
     def _with_found(self, batch: EventBatch) -> Iterator[NewRecord]:
-        each = zip_longest(batch.outputs, batch.predictions, batch.numbers)
-        for place, (output, prediction, number) in enumerate(each):
+        predicted = batch.predicted.posteriors.labels()
+        each = zip_longest(batch.outputs, predicted, batch.labels)
+        for place, (output, label, truth) in enumerate(each):
             if output is not None:
                 yield output
-            yield from self._drifts(prediction, number)
+            if truth is not None and label is not None:  # an empty model predicted nothing
+                model = ModelInfo(self._state.settings.name, batch.ages[place], batch.journal)
+                error, number = int(label != truth), batch.numbers[place]
+                yield from self.observe(batch.ids[place], error, number, model, batch.now)
             yield from (alert for at, alert in batch.alerts if at == place)
 
     def observe_first_labels(self, firsts: Sequence[FirstLabel], now: float) -> Iterator[NewRecord]:
@@ -104,12 +108,6 @@ class DriftMonitoring:
             told = [-1 if one is None else int(one) for one in right]
             seen = MonitoredBatch((), labels, np.array(told, np.int8), np.array(confidence), numbers)
             yield from (alert for _, alert in self.seen(seen, ids, ages, now))
-
-    def _drifts(self, prediction: Prediction, consumed: int) -> Iterator[NewRecord]:
-        """Yield the drifts that a prediction reveals; an empty model predicted nothing."""
-        if prediction.truth is not None and prediction.label is not None:
-            error = int(prediction.label != prediction.truth)
-            yield from self.observe(prediction.id, error, consumed, prediction.model, prediction.ts)
 
     def observe(
         self, event_id: str, error: int, consumed: int, model: ModelInfo, now: float

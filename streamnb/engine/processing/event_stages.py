@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, compress
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -16,7 +17,7 @@ from streamnb.engine.processing.processor_state import ProcessorState
 from streamnb.engine.settings import ROOM_EVERY
 from streamnb.errors import MalformedEvent
 from streamnb.events import Attribution, Event
-from streamnb.formats.codec import IN_EVENT, decode_event
+from streamnb.formats.codec import IN_EVENT, decode_events
 from streamnb.kernels.array_types import Floats
 from streamnb.scoring.decision_rule import weights_before
 from streamnb.values.example_weights import is_below_unit
@@ -32,30 +33,36 @@ class EventDecoding:
         state: of the processor.
 
     Attributes:
-        decode_one: decodes a record; raises MalformedEvent.
+        decode_all: returns the event of each record, or why it has none.
     """
 
     def __init__(self, state: ProcessorState) -> None:
         self._state = state
-        self.decode_one: Callable[[Record], Event] = self._decode_one
+        self.decode_all: Callable[[Sequence[Record]], list[Event | MalformedEvent]] = self._decode_all
 
-    def _decode_one(self, record: Record) -> Event:
-        state = self._state
-        event = decode_event(record.value, state.settings.schema, record.key, record.timestamp)
-        return msgspec.structs.replace(event, weight=0.0) if state.actions.is_paused else event
+    def _decode_all(self, records: Sequence[Record]) -> list[Event | MalformedEvent]:
+        decoded = decode_events(
+            [record.value for record in records],
+            self._state.settings.schema,
+            [record.key for record in records],
+            [record.timestamp for record in records],
+        )
+        if not self._state.actions.is_paused:
+            return decoded
+        return [
+            msgspec.structs.replace(one, weight=0.0) if isinstance(one, Event) else one for one in decoded
+        ]
 
     def events(
         self, records: Sequence[Record]
     ) -> tuple[list[Event], list[int], list[tuple[int, MalformedEvent]]]:
         """Return events, their indexes in `records`, and index and error of rejected records."""
-        events, places, refused = [], [], []
-        for place, record in enumerate(records):
-            try:
-                events.append(self.decode_one(record))
-                places.append(place)
-            except MalformedEvent as error:
-                refused.append((place, error))
-        return events, places, refused
+        decoded = self.decode_all(records)
+        refused = [(place, one) for place, one in enumerate(decoded) if isinstance(one, MalformedEvent)]
+        if not refused:
+            return cast("list[Event]", decoded), list(range(len(decoded))), refused
+        places = [place for place, one in enumerate(decoded) if isinstance(one, Event)]
+        return [cast("Event", decoded[place]) for place in places], places, refused
 
     def decode(
         self, records: Sequence[Record], now: float
@@ -178,13 +185,10 @@ class PublishPredictions(_StateStage):
     """Records of predictions."""
 
     def __call__(self, batch: EventBatch) -> None:
-        """Add predictions, if a topic or a detector needs them, and their records."""
-        state, pipeline = self._state, self._state.pipeline
-        is_published = batch.journal is not None or state.settings.by == "learner"
-        if is_published or state.drift.names:
-            batch.predictions = pipeline.predictions(batch, state.hypotheses)
-        if is_published:
-            batch.outputs = pipeline.encode(batch, state.tally)
+        """Add the records of predictions, if this process publishes them."""
+        state = self._state
+        if batch.journal is not None or state.settings.by == "learner":
+            batch.outputs = state.pipeline.encode(batch, state.hypotheses, state.tally)
 
 
 def learner_stages(

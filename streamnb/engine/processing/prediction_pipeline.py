@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -24,14 +23,13 @@ from streamnb.engine.settings import Settings
 from streamnb.events import UNPUBLISHED, ModelInfo, Prediction
 from streamnb.formats.codec import encode_predictions
 from streamnb.formats.json_value_checks import LONGEST_NAME
+from streamnb.formats.prediction_columns import PredictionColumns, encode_prediction_columns
 from streamnb.kernels.array_types import Floats
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import StreamModel
 from streamnb.scoring.decision_rule import weights_before
 from streamnb.scoring.decision_scores import ServedDecisions
 from streamnb.scoring.new_class_probability import published_new_class_probability
-
-_VALUE = attrgetter("value")
 
 
 def with_fewer_items(prediction: Prediction, n_bytes: int) -> Prediction:
@@ -130,29 +128,64 @@ class PredictionPipeline:
             )
         ]
 
-    def encode(self, batch: EventBatch, tally: Counters) -> list[NewRecord]:
+    def encode(self, batch: EventBatch, hypotheses: Sequence[str], tally: Counters) -> list[NewRecord]:
         """Return the records of a batch's predictions, or dead letters; count them in `tally`."""
-        predictions = batch.predictions
-        tally.predicted.update([prediction.label for prediction in predictions])
-        keys, values = [one.id.encode() for one in predictions], encode_predictions(predictions)
+        tally.predicted.update(batch.predicted.posteriors.labels())
+        columns = self._columns(batch, hypotheses)
+        if columns is None:
+            values = encode_predictions(self.predictions(batch, hypotheses))
+        else:
+            values = encode_prediction_columns(columns)
+        keys = [event_id.encode() for event_id in batch.ids]
         outputs = tuples(NewRecord, zip(repeat(self.settings.predictions), keys, values, repeat(())))
-        return self._fitting(outputs, batch, tally)
-
-    def _fitting(self, outputs: list[NewRecord], batch: EventBatch, tally: Counters) -> list[NewRecord]:
-        """Shorten evidence, then probabilities, of large predictions, else make a dead letter."""
         most = self.settings.max_bytes
-        shorteners = [with_fewer_items, *([shortened] if self.settings.top else [])]
-        if most and max(map(len, map(_VALUE, outputs)), default=0) + LONGEST_NAME * 4 > most:
-            for i, (output, record) in enumerate(zip(outputs, batch.records, strict=True)):
-                prediction, limit = batch.predictions[i], most - len(output.key or b"")
-                for shorten in shorteners:
-                    if len(outputs[i].value) > limit:
-                        prediction = shorten(prediction, len(outputs[i].value) - limit)
-                        outputs[i] = output._replace(value=encode_predictions([prediction])[0])
-                if len(outputs[i].value) > limit:
-                    outputs[i] = unpublished(self.settings, outputs[i], record, batch.now, batch.journal)
-                    tally.dead_letters[UNPUBLISHED] += 1
+        if most and max(map(len, values), default=0) + LONGEST_NAME * 4 > most:
+            self._shorten(outputs, batch, hypotheses, tally)
         return outputs
+
+    def _columns(self, batch: EventBatch, hypotheses: Sequence[str]) -> PredictionColumns | None:
+        """Return the predictions as columns; None if one has what these do not express."""
+        (posteriors, unseen, decisions), settings = batch.predicted, self.settings
+        table, n_classes = posteriors.probabilities, len(posteriors.classes)
+        is_partial = 0 < settings.top < n_classes or posteriors.quarantined is not None
+        if not n_classes or is_partial or decisions is not None or batch.evidence is not None:
+            return None
+        best = table.argmax(axis=1)
+        if table[np.arange(best.size), best].min(initial=1.0) <= 0.0:  # the model was empty
+            return None
+        weights = posteriors.hypotheses
+        is_weighed = settings.hypotheses and weights is not None
+        return PredictionColumns(
+            batch.ids,
+            posteriors.classes,
+            best,
+            table,
+            posteriors.known,
+            unseen if settings.unseen else None,
+            batch.labels,
+            hypotheses if is_weighed else (),
+            np.zeros((best.size, 0)) if weights is None or not is_weighed else weights,
+            settings.name,
+            batch.ages,
+            batch.journal,
+            batch.now,
+        )
+
+    def _shorten(
+        self, outputs: list[NewRecord], batch: EventBatch, hypotheses: Sequence[str], tally: Counters
+    ) -> None:
+        """Shorten evidence, then probabilities, of large predictions, else put a dead letter in its place."""
+        predictions, most = self.predictions(batch, hypotheses), self.settings.max_bytes
+        shorteners = [with_fewer_items, *([shortened] if self.settings.top else [])]
+        for i, (output, record) in enumerate(zip(outputs, batch.records, strict=True)):
+            prediction, limit = predictions[i], most - len(output.key or b"")
+            for shorten in shorteners:
+                if len(outputs[i].value) > limit:
+                    prediction = shorten(prediction, len(outputs[i].value) - limit)
+                    outputs[i] = output._replace(value=encode_predictions([prediction])[0])
+            if len(outputs[i].value) > limit:
+                outputs[i] = unpublished(self.settings, outputs[i], record, batch.now, batch.journal)
+                tally.dead_letters[UNPUBLISHED] += 1
 
     def _weighed(self, posteriors: Posteriors, names: Sequence[str]) -> Iterator[dict[str, float] | None]:
         """Return hypothesis -> P(h | events learned before) of each event, if published."""

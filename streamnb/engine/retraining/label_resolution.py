@@ -8,7 +8,7 @@ label from the beginning.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -160,8 +160,8 @@ class RetrainingProcessor(EventProcessor):
         self.prunings = array("i")
         self._waiting: dict[tuple[Partition, int], int] = {}  # decoded, not learned yet
         self.learned = 0
-        self._decode_own = self.event_path.decoding.decode_one
-        self.event_path.decoding.decode_one = self._decode_resolved
+        self._decode_own = self.event_path.decoding.decode_all
+        self.event_path.decoding.decode_all = self._decode_resolved
         self.event_path.stages = (self._learn, PruneModel(self))
 
     def reconfigure(self, settings: Settings, model: StreamModel, *, counts_room: bool = True) -> None:
@@ -170,8 +170,11 @@ class RetrainingProcessor(EventProcessor):
     def install_model(self, rebuilt: Callable[[], RetrainedModel], model: StreamModel | None = None) -> None:
         """Do nothing: an earlier retraining changes no label."""
 
-    def _decode_resolved(self, record: Record) -> Event:
-        """Return the event with its resolved label; reject it if it was not predicted, or is left out."""
+    def _decode_resolved(self, records: Sequence[Record]) -> list[Event | MalformedEvent]:
+        """Return events with their resolved labels; reject what was not predicted, or is left out."""
+        return list(map(self._resolved, records, self._decode_own(records)))
+
+    def _resolved(self, record: Record, event: Event | MalformedEvent) -> Event | MalformedEvent:
         truths, at = self._truths, self._at
         is_next = (
             at < len(truths.offsets)
@@ -179,13 +182,14 @@ class RetrainingProcessor(EventProcessor):
             and truths.partitions[truths.places[at]] == record.partition
         )
         if not is_next:
-            raise MalformedEvent("not-predicted", "$", "")
+            return MalformedEvent("not-predicted", "$", "")
         self._at += 1
         self.prunings.append(0)
-        event = self._decode_own(record)
+        if isinstance(event, MalformedEvent):
+            return event
         if self._chosen(event, record) or record.offset in self._forgotten.get(record.partition, ()):
             self.left_out.setdefault(record.partition, []).append(record.offset)
-            raise MalformedEvent("left-out", "$", "")
+            return MalformedEvent("left-out", "$", "")
         self._waiting[record.partition, record.offset] = at
         if truths.late is None:  # its own label, by the current aliases
             return event
