@@ -6,6 +6,7 @@ them. Functions are pure, except in the modules that read files of events.
     format                      module                              direction
     event, label record         codec.py, json_parsing.py           both
     prediction, metrics, alert  codec.py                            both
+    many predictions            prediction_columns.py               columns -> bytes
     dead letter                 dead_letter_record.py               value -> bytes
     journal record              journal_record.py                   both, chained by SHA-256
     snapshot                    snapshot_container.py               both, checksummed, never a pickle
@@ -14,9 +15,9 @@ them. Functions are pure, except in the modules that read files of events.
     files of events             event_files.py, event_csv.py, parquet_events.py   file -> raw events
     text for terminals          terminal_text.py                    value -> text
 
-How a record becomes an event, in `codec.decode_event`:
+How a record becomes an event, in `codec.decode_event`, or `decode_events` for a batch:
 
-    1. a record under the default schema takes a fast path; it may give up on anything
+    1. records under the default schema take a fast path, all together; it may give up on any of them
     2. else `json_parsing.parse` reads it, with limits of size and depth
     3. `event_schema.EventSchema` finds id, label, time, declared attributes and open attributes
     4. `event_validity` refuses label records and impossible times

@@ -126,7 +126,7 @@ class Seams:
             replace(name)
 
     def of_the_engine(self):
-        """Recovery, the loading of a snapshot, and learning down to the single event."""
+        """Recovery, the loading of a snapshot, and learning down to the batch."""
         from streamnb.engine.processing import event_processor, event_stages
         from streamnb.persistence.snapshot_folder import SnapshotFolder
         from streamnb.runtime import worker_recovery
@@ -135,7 +135,7 @@ class Seams:
         self.replace(SnapshotFolder, "newest", "find snapshot")
         self.replace(event_processor.EventProcessor, "load", "load snapshot")
         self.replace(event_processor.EventProcessor, "process", "process")
-        self.replace(event_stages, "decode_event", "decode")
+        self.replace(event_stages, "decode_events", "decode")
 
     def of_the_log(self, log):
         """Calls of the port, on this object."""
