@@ -11,6 +11,7 @@ from streamnb.engine.ports import Partition, Record
 from streamnb.engine.processing.counters import Counters
 from streamnb.events import MetricsReport
 from streamnb.statistics.memory_budget import MemoryUse
+from streamnb.values.messages import Message
 
 if TYPE_CHECKING:  # observers need no model, which is slow to import
     from streamnb.models.interface.tenant_usage import TenantsUse
@@ -98,7 +99,7 @@ class Sensor:
     def unsaved(self, reason: str) -> None:
         """Observe that a due snapshot could not be saved; the next is tried when due."""
 
-    def noted(self, message: str) -> None:
+    def noted(self, message: Message) -> None:
         """Observe a message for the operator that no other method reports."""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from streamnb.engine.ports import Partition
 from streamnb.runtime.record_reader import RecordReader
 from streamnb.runtime.worker_context import WorkerContext
+from streamnb.values.messages import Message
 
 _PAUSE_AT, _RESUME_AT = 0.5, 0.25  # share of the memory for labels before their events
 _LONG_SECONDS = 5.0  # for a partition that lags to stand still
@@ -51,7 +52,9 @@ class StalledPartitions:
         if long and now - self._logged_at >= _LOG_SECONDS:
             for line in self._context.log.held_up(long):
                 self._logged_at = now
-                self._context.sensor.noted(f"waiting for {max(long.values()):.0f} s: {line}")
+                seconds = max(long.values())
+                text = f"waiting for {seconds:.0f} s: {line}"
+                self._context.sensor.noted(Message("records-held-up", text, seconds=seconds, reason=line))
 
 
 class LabelBackPressure:

@@ -17,6 +17,7 @@ from streamnb.runtime.committer import Committer
 from streamnb.runtime.label_back_pressure import StalledPartitions
 from streamnb.runtime.snapshot_writer import SnapshotWriter
 from streamnb.runtime.worker_context import WorkerContext
+from streamnb.values.messages import Message
 
 _PAUSE_SECONDS = 60.0  # at most
 _LOOK_SECONDS = 0.05
@@ -52,7 +53,8 @@ class ModelHandover:
         self._stalled.clear()
         self._committer.await_commit()
         self._writer.finish(context.heartbeat)
-        context.sensor.noted("pausing commits until a retrained model is installed")
+        text = "pausing commits until a retrained model is installed"
+        context.sensor.noted(Message("commits-paused", text))
         deadline = time.monotonic() + _PAUSE_SECONDS
         reason = "none came"
         while (
@@ -68,7 +70,8 @@ class ModelHandover:
                 self.install(model)
                 return
             time.sleep(_LOOK_SECONDS)
-        context.sensor.noted(f"continuing with the model as it was: {reason}")
+        text = f"continuing with the model as it was: {reason}"
+        context.sensor.noted(Message("model-kept", text, reason=reason))
 
     def offered(self) -> RetrainedModel | None:
         """Return the model that was retrained to the end of this journal, if one is offered."""
@@ -99,7 +102,10 @@ class ModelHandover:
         )
         context.is_ahead = False
         what = "the sum of others" if merges else "a retrained model"
-        context.sensor.noted(f"journal record {context.checkpoint.n} installed {what}")
+        n = context.checkpoint.n
+        context.sensor.noted(
+            Message("model-installed", f"journal record {n} installed {what}", journal=n, model=what)
+        )
         self._writer.begin(context.checkpoint)
         self._writer.finish(context.heartbeat)
         return context.checkpoint

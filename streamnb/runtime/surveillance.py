@@ -15,6 +15,7 @@ from streamnb.runtime.snapshot_writer import SnapshotWriter
 from streamnb.runtime.topic_guard import TopicGuard
 from streamnb.runtime.worker_context import WorkerContext
 from streamnb.statistics.memory_budget import MemoryUse
+from streamnb.values.messages import Message
 
 _SHORT_OF_MEMORY = 0.8
 _WHEN_FULL = {
@@ -67,7 +68,8 @@ class TopicSurveillance:
             return
         self._committer.await_commit()
         self._writer.finish(context.heartbeat)
-        context.sensor.noted(f"the journal was trimmed up to offset {first}: a snapshot follows at once")
+        text = f"the journal was trimmed up to offset {first}: a snapshot follows at once"
+        context.sensor.noted(Message("journal-trimmed", text, offset=first))
         context.checkpoint = restate(context.log, context.checkpoint, context.identity, context.clock())
         self._writer.begin(context.checkpoint)
 
@@ -98,7 +100,8 @@ class MemorySurveillance:
         reason = why_nothing_is_evicted(self._context.learner.model) if self._evicts else ""
         if reason:
             self._evicts = False
-            self._context.sensor.noted(f'{reason}; events.clock = "log" goes by when the log recorded each')
+            text = f'{reason}; events.clock = "log" goes by when the log recorded each'
+            self._context.sensor.noted(Message("nothing-evicted", text, reason=reason))
 
     def warn_if_short(self, memory: MemoryUse) -> None:
         """Log once for each part of memory that it is nearly full, and the consequence."""
@@ -109,6 +112,6 @@ class MemorySurveillance:
                 pace = f", at this pace in about {left:,} events" if left > 0 else ""
                 key, most = _RAISED.get(name, ("memory.budget", ""))
                 use = f"{name.replace('_', ' ')} take {part.share:.0%} of their {part.most / 1e6:.1f} MB"
-                self._context.sensor.noted(
-                    f"{key}: {use}; {_WHEN_FULL[name]}{pace}; {key} may be raised{most}"
-                )
+                text = f"{key}: {use}; {_WHEN_FULL[name]}{pace}; {key} may be raised{most}"
+                fields = {"part": name, "share": part.share, "most": part.most, "events_left": left}
+                self._context.sensor.noted(Message("memory-nearly-full", text, **fields))

@@ -24,6 +24,7 @@ from streamnb.runtime.record_reader import ACCEPT_LOSS
 from streamnb.runtime.snapshot_writer import SnapshotWriter
 from streamnb.runtime.topic_guard import TopicGuard
 from streamnb.runtime.worker_context import WorkerContext
+from streamnb.values.messages import Message
 
 _MAX_REPORTED = 5  # foreign records
 
@@ -139,13 +140,18 @@ class WorkerRecovery:
         if missing and not self._accepts_loss:
             raise JournalError(f"{'; '.join(missing)}; {ACCEPT_LOSS}")
         if missing:  # first: a later record cannot hold positions in partitions that no longer exist
-            sensor.noted(f"continuing without what is gone: {'; '.join(missing)}")
+            text = f"continuing without what is gone: {'; '.join(missing)}"
+            sensor.noted(Message("loss-accepted", text, missing=list(missing)))
             checkpoint = accept_loss(log, checkpoint, identity, now)
         before, checkpoint = checkpoint, accept_program(log, checkpoint, identity, now)
         if checkpoint is not before:
-            sensor.noted(f"continuing with what streamnb {before.origin.program} has learned")
+            program = before.origin.program
+            text = f"continuing with what streamnb {program} has learned"
+            sensor.noted(Message("program-changed", text, before=program))
         if changes:
-            sensor.noted(f"the configuration was changed: {describe_changes(changes)}")
+            told = describe_changes(changes)
+            text = f"the configuration was changed: {told}"
+            sensor.noted(Message("configuration-changed", text, changes=told))
         checkpoint = accept_configuration(log, checkpoint, identity, now)
         if checkpoint is not recovered or is_snapshot_due:
             self._writer.begin(checkpoint)
@@ -155,6 +161,9 @@ class WorkerRecovery:
     def _report_foreign_records(self, records: Collection[ForeignRecord]) -> None:
         noted = self._context.sensor.noted
         for record in sorted(records)[:_MAX_REPORTED]:
-            noted(f"passing over offset {record.offset} in the journal's topic: {record.what}")
+            text = f"passing over offset {record.offset} in the journal's topic: {record.what}"
+            noted(Message("foreign-record", text, offset=record.offset, content=record.what))
         if len(records) > _MAX_REPORTED:
-            noted(f"and {len(records) - _MAX_REPORTED} more; `streamnb verify` counts them")
+            more = len(records) - _MAX_REPORTED
+            text = f"and {more} more; `streamnb verify` counts them"
+            noted(Message("more-foreign-records", text, count=more))

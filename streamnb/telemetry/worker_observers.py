@@ -95,9 +95,9 @@ class Ticker(Sensor):
         """Print that no snapshot was kept."""
         emit(Message("snapshot-not-kept", f"no snapshot was kept: {reason}", reason=reason))
 
-    def noted(self, message: str) -> None:
+    def noted(self, message: Message) -> None:
         """Print the message."""
-        emit(message if isinstance(message, Message) else Message("worker-note", message))
+        emit(message)
 
     def committed(self, commit: Committed) -> None:
         """Print the progress line if it is due."""
