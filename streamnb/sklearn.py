@@ -26,7 +26,7 @@ from streamnb.models.mixture.scaled_smoothing import scale_of, scaled_parameters
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
 from streamnb.models.naive_bayes.naive_bayes_variants import BernoulliNB, MultinomialNB
-from streamnb.values.name_suggestions import did_you_mean
+from streamnb.values.parameter_checks import did_you_mean
 
 _CELLS = 1 << 22  # numbers of a sparse matrix that are made dense at a time
 

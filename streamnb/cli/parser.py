@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
-from streamnb.values.name_suggestions import did_you_mean
+from streamnb.values.parameter_checks import did_you_mean
 
 _GROUPS = {
     "to begin with": ("demo", "sample", "init", "evaluate", "compare"),

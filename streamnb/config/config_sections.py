@@ -14,8 +14,7 @@ import msgspec
 
 from streamnb.config.validators import BOOLEAN, Validator, choice, refused
 from streamnb.errors import ConfigError
-from streamnb.values.name_suggestions import did_you_mean
-from streamnb.values.parameter_checks import brief
+from streamnb.values.parameter_checks import brief, did_you_mean
 
 
 class Section(msgspec.Struct, frozen=True):

@@ -38,8 +38,7 @@ from streamnb.formats.json_paths import parse_path, render_path
 from streamnb.formats.json_value_checks import moment
 from streamnb.formats.terminal_text import note
 from streamnb.values.messages import Message
-from streamnb.values.name_suggestions import nearest
-from streamnb.values.parameter_checks import pluralize
+from streamnb.values.parameter_checks import nearest, pluralize
 
 LOOKED_AT = 1000
 """Events that are looked at one after the other; of later ones some may be."""

@@ -14,7 +14,7 @@ from river import base, compose
 from streamnb.errors import ConfigError
 from streamnb.models.interface.river_classifier import answer_of, teach_one
 from streamnb.models.interface.river_stream_model import RiverStreamModel
-from streamnb.values.name_suggestions import did_you_mean
+from streamnb.values.parameter_checks import did_you_mean
 
 
 def given_model(named: str) -> RiverStreamModel:

@@ -11,13 +11,12 @@ import numpy as np
 
 from streamnb.features.encoded_batch import Batch, Encoded
 from streamnb.features.feature_layout import Layout
-from streamnb.features.row_codes import UNKNOWN
 from streamnb.features.targets import Targets
 from streamnb.features.tokenizer import TokenBuffer
 from streamnb.features.vocabulary import Vocabulary
 from streamnb.kernels.array_types import Floats, Hashes, Ints
 from streamnb.kernels.jit import kernel
-from streamnb.values.attribute_kinds import CONTINUOUS, NOMINAL
+from streamnb.values.attribute_kinds import CONTINUOUS, NOMINAL, UNKNOWN
 from streamnb.values.example_weights import UNIT
 from streamnb.values.json_conversion import json_value
 from streamnb.values.nominal_values import LARGEST

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.features.encoded_batch import Batch, Encoded, ends_of_kept
+from streamnb.features.encoded_batch import Batch, Encoded, ends_of_kept, mark_repeats
 from streamnb.features.feature_layout import Layout, Name, Numbering
-from streamnb.features.repeated_tokens import mark_repeats
 from streamnb.features.targets import Targets
 from streamnb.features.tokenizer import TokenBuffer, encode_text, encode_texts, most_tokens
 from streamnb.features.vocabulary import Vocabulary

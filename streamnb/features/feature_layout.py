@@ -12,7 +12,7 @@ from streamnb.kernels.array_types import Ints
 from streamnb.statistics.counts import Counts
 from streamnb.values.attribute_kinds import CONTINUOUS, KINDS
 from streamnb.values.nominal_values import as_event
-from streamnb.values.state_names import checked_attributes, plain_attribute
+from streamnb.values.state_validation import checked_attributes, plain_attribute
 from streamnb.values.type_aliases import Codes, Flags
 
 Name = Hashable

@@ -26,13 +26,13 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.features.keyed_hash import begun, hash_after, process_secret
-from streamnb.features.row_codes import STOPPED, UNKNOWN
 from streamnb.features.tokenizer import TokenBuffer
 from streamnb.kernels.array_types import Hashes, Ints
 from streamnb.kernels.growable_arrays import Growable, capacity_for, empty_slots, grown
 from streamnb.kernels.intrinsics import load8, prefetch, store8
 from streamnb.kernels.jit import inlined, kernel
 from streamnb.kernels.structs import struct_type
+from streamnb.values.attribute_kinds import STOPPED, UNKNOWN
 from streamnb.values.state_validation import reject
 from streamnb.values.type_aliases import Array, Codes, Flags
 

@@ -29,8 +29,7 @@ from streamnb.features.attributes import some_of
 from streamnb.formats.json_paths import render_path
 from streamnb.formats.json_value_checks import CSV_FAULT
 from streamnb.values.messages import Message
-from streamnb.values.name_suggestions import did_you_mean
-from streamnb.values.parameter_checks import pluralize
+from streamnb.values.parameter_checks import did_you_mean, pluralize
 
 MAX_ROW = 16 << 20
 """The longest row, in characters: an unclosed quote must not read the rest of a file into one cell."""

@@ -10,8 +10,8 @@ from typing import Any
 
 NAIVE_BAYES = "models.naive_bayes.naive_bayes_classifier:NaiveBayes"
 MIXTURE = "models.mixture.bayes_optimal_nb:BayesOptimalNB"
-LABEL_COUNTS = "models.naive_bayes.label_counts:LabelCounts"
-DEFAULT_HYPOTHESES = "models.mixture.default_hypotheses:DEFAULT_HYPOTHESES"
+LABEL_COUNTS = "models.naive_bayes.naive_bayes_variants:LabelCounts"
+DEFAULT_HYPOTHESES = "models.mixture.hypothesis_kinds:DEFAULT_HYPOTHESES"
 HYPOTHESES = {
     "naive_bayes": "models.mixture.hypotheses:Hypothesis",
     "softmax": "models.mixture.hypothesis_kinds:Softmax",

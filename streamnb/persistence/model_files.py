@@ -27,8 +27,7 @@ from streamnb.persistence.platform_fingerprint import fingerprint
 from streamnb.persistence.snapshot_folder import Damaged, SnapshotFolder, read_file, save_file
 from streamnb.values.hooks import Hooks
 from streamnb.values.savable import Savable
-from streamnb.values.state_names import plain
-from streamnb.values.state_validation import state_errors
+from streamnb.values.state_validation import plain, state_errors
 
 _MODEL, _CLASSIFIER, _PARTIAL = "model", "classifier", "partial"
 _VALUES = (

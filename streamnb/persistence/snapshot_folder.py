@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 
 from streamnb.errors import SnapshotError, told_as
+from streamnb.formats.portable_arrays import StoredArray
 from streamnb.formats.snapshot_container import (
     DIGEST,
     Snapshot,
@@ -34,7 +35,6 @@ from streamnb.formats.snapshot_container import (
     load_parts,
     segment_names,
 )
-from streamnb.formats.stored_array import StoredArray
 from streamnb.values.messages import Message
 from streamnb.values.type_aliases import Array
 

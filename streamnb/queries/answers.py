@@ -21,7 +21,7 @@ from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.queries.query_model import QueryModel, log_odds, query_model_of
 from streamnb.runtime.warmup import rehearsed
 from streamnb.values.attribute_kinds import NOMINAL
-from streamnb.values.name_suggestions import did_you_mean
+from streamnb.values.parameter_checks import did_you_mean
 
 _MOST_LEFT_OUT = 100
 _AT_ONCE = 25  # events that have something left out

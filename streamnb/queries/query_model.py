@@ -36,8 +36,7 @@ from streamnb.persistence.model_files import LoadedModel, found, newest
 from streamnb.runtime import context, factories
 from streamnb.scoring.decision_scores import ServedDecisions
 from streamnb.values.messages import Message
-from streamnb.values.name_suggestions import did_you_mean
-from streamnb.values.parameter_checks import pluralize
+from streamnb.values.parameter_checks import did_you_mean, pluralize
 
 _MOST_TOLD = 10
 _PLAIN = PredictionPipeline(Settings(EventSchema(), unseen=True))

@@ -36,8 +36,7 @@ from streamnb.persistence.platform_fingerprint import fingerprint
 from streamnb.persistence.snapshot_folder import Damaged, SnapshotFolder
 from streamnb.runtime import context
 from streamnb.runtime.kernel_warmup import warm
-from streamnb.runtime.machine_memory import machine_memory
-from streamnb.runtime.mapped_memory import mapped_beyond
+from streamnb.runtime.mapped_memory import machine_memory, mapped_beyond
 from streamnb.runtime.warmup import rehearse
 from streamnb.runtime.worker import Worker
 from streamnb.runtime.worker_context import CommitPolicy

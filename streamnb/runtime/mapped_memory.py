@@ -1,4 +1,7 @@
-"""Memory in an unnamed file: the system may page it out, and it is freed with the process."""
+"""Memory of the machine: its size, and memory in an unnamed file, which the system may page out.
+
+The file is freed with the process.
+"""
 
 from __future__ import annotations
 
@@ -39,3 +42,24 @@ def mapped_beyond(n_bytes: int, folder: Path) -> Callable[[int], npt.NDArray[np.
             ) from error
 
     return made
+
+
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_UNKNOWN = 4 << 30  # bytes
+
+
+def machine_memory() -> int:
+    """Return the memory size in bytes; 4 GiB if the system does not report it."""
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        whole = _UNKNOWN
+    return min([whole, *filter(None, map(_limit, _LIMITS))])
+
+
+def _limit(path: str) -> int:
+    try:
+        said = Path(path).read_text(encoding="ascii").strip()
+    except OSError:
+        return 0
+    return int(said) if said.isdecimal() else 0

@@ -8,7 +8,7 @@ turn.
 
     module                content
     replica.py            the model, followed through the journal; it writes nothing
-    log_follower.py       a thread that follows a log, and starts again after an error
+    log_follower.py       a thread that follows a log, starts again after an error, and shares a fair lock
     recent_records.py     ring buffers of the newest records of each topic
     http_api.py           the paths, with FastAPI; http_schemas.py has their bodies
     fast_path.py          one short text, answered without FastAPI
@@ -17,7 +17,6 @@ turn.
     http_server.py        uvicorn with bounded connections and times
     live_page.py, live_views.py, learned_views.py   the live page: frame and forms, views, the model
     scorer.py             predicts a share of the events, exactly once (Kafka only)
-    fair_lock.py          a lock that no thread takes twice while another waits
 
 States of a replica:
 

@@ -47,8 +47,7 @@ from streamnb.statistics.hypothesis_weights import (
     weighted_mean,
 )
 from streamnb.values.savable import SavableValue
-from streamnb.values.state_names import checked_names, plain
-from streamnb.values.state_validation import state_errors
+from streamnb.values.state_validation import checked_names, plain, state_errors
 from streamnb.values.type_aliases import Array, State
 
 

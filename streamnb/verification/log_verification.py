@@ -26,10 +26,9 @@ from streamnb.verification.log.kept_snapshots import SNAPSHOTS, KeptSnapshots
 from streamnb.verification.log.processed_slices import SLICES, ProcessedReader
 from streamnb.verification.log.published_outputs import ProcessedEvents, PublishedOutputs
 from streamnb.verification.log.replayed_states import StateReplay
-from streamnb.verification.recount.event_recount import Recount, RecountPlan
+from streamnb.verification.recount.event_recount import Recount, RecountPlan, TenantRecount
 from streamnb.verification.recount.label_recount import LabelRecount
 from streamnb.verification.recount.recount_comparison import Compared, LearnedState, compare, recount_of
-from streamnb.verification.recount.tenant_recount import TenantRecount
 
 RECOUNT, CONFIGURATION, LOG = "recount", "configuration", "log"
 

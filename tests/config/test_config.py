@@ -48,7 +48,7 @@ from streamnb.engine.settings import MonitorSettings
 from streamnb.errors import ConfigError
 from streamnb.events import DETECTORS
 from streamnb.runtime import factories
-from streamnb.values.name_suggestions import nearest
+from streamnb.values.parameter_checks import nearest
 from tests.support.every_case import failures
 
 ROOT = Path(__file__).parents[2]

@@ -28,9 +28,8 @@ from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.errors import ConfigError, JournalError
 from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.models.mixture.hypotheses import Hypothesis
-from streamnb.models.mixture.hypothesis_kinds import Pool, Softmax
+from streamnb.models.mixture.hypothesis_kinds import DEFAULT_HYPOTHESES, Pool, Softmax
 from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
 from streamnb.runtime import context, factories
 from tests.support.service import digests, produce, records

@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
-from streamnb.features.row_codes import STOPPED, UNKNOWN
 from streamnb.features.tokenizer import TokenBuffer, encode_text, encode_texts, hash_bytes, words
 from streamnb.features.vocabulary import Vocabulary
+from streamnb.values.attribute_kinds import STOPPED, UNKNOWN
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 ODD = st.text(

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
 from streamnb.features import vocabulary as module
-from streamnb.features.row_codes import STOPPED, UNKNOWN
 from streamnb.features.tokenizer import TokenBuffer
 from streamnb.features.vocabulary import Vocabulary
+from streamnb.values.attribute_kinds import STOPPED, UNKNOWN
 
 MANY = 50_000  # slots that no cache is taken to hold
 

@@ -84,7 +84,6 @@ ONLY_IN = {
         "event_logs/kafka/lost_transaction_markers.py",
         "event_logs/kafka/open_transactions.py",
         "event_logs/kafka/partition_sharing.py",
-        "event_logs/kafka/partitioner.py",
     },
     "confluent_kafka": {"event_logs/kafka/librdkafka_client.py", "event_logs/kafka/librdkafka_errors.py"},
     "prometheus_client": {"serving/http_api.py", "telemetry/prometheus_quality.py", "telemetry/prometheus_sensor.py"},

@@ -24,10 +24,9 @@ from streamnb.statistics.memory_budget import MemoryBudget
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.log.processed_slices import _read
 from streamnb.verification.log_verification import learned_state
-from streamnb.verification.recount.event_recount import RecountPlan
+from streamnb.verification.recount.event_recount import RecountPlan, TenantRecount
 from streamnb.verification.recount.label_recount import LabelRecount
 from streamnb.verification.recount.recount_comparison import compare
-from streamnb.verification.recount.tenant_recount import TenantRecount
 from tests.support.late import late_learner, look_for_room_often, random_stream
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(52)]

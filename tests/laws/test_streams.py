@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from streamnb import BayesOptimalNB, Hypothesis, NaiveBayes
-from streamnb.models.mixture.default_hypotheses import NAIVE_HYPOTHESES
+from streamnb.models.mixture.hypothesis_kinds import NAIVE_HYPOTHESES
 from streamnb.scoring.prequential_scores import ESCAPE
 from tests.cli.test_commands import answer
 

@@ -27,11 +27,11 @@ from streamnb.runtime.resent_dead_letters import ResendResult
 from streamnb.serving import learned_views as learning
 from streamnb.serving import log_follower
 from streamnb.serving import recent_records as watching
-from streamnb.serving.fair_lock import FairLock
 from streamnb.serving.http_api import application
 from streamnb.serving.learned_views import ModelPage
 from streamnb.serving.limits import RequestLimits
 from streamnb.serving.live_views import TITLES, PageViews
+from streamnb.serving.log_follower import FairLock
 from streamnb.serving.recent_records import RecentRecords
 from tests.support.program import until
 

@@ -16,7 +16,7 @@ from streamnb.formats.journal_record import crc, decode_journal
 from streamnb.formats.snapshot_container import SnapshotPart
 from streamnb.runtime import factories
 from streamnb.verification.check_results import Outcome
-from streamnb.verification.log.multisets import Balance, bucket_of
+from streamnb.verification.log.published_outputs import Balance, bucket_of
 from tests.support.service import TOPICS, AtOnce, produce, raw_events, read_topic, records
 from tests.support.topics_of_logs import trim
 from tests.support.verifying import (

@@ -43,8 +43,7 @@ from streamnb.formats.json_value_checks import moment
 from streamnb.formats.terminal_text import note, printable
 from streamnb.runtime import context
 from streamnb.values.messages import Message
-from streamnb.values.name_suggestions import did_you_mean
-from streamnb.values.parameter_checks import pluralize
+from streamnb.values.parameter_checks import did_you_mean, pluralize
 
 _IDS = ("id", "_id", "uuid", "event_id", "message_id")
 _LABELS = ("label", "class", "category", "target", "truth", "outcome", "y")

@@ -17,7 +17,7 @@ from streamnb.errors import OutOfRange, UnknownTopic
 from streamnb.formats.terminal_text import note
 from streamnb.runtime import context
 from streamnb.values.messages import Message
-from streamnb.values.name_suggestions import did_you_mean
+from streamnb.values.parameter_checks import did_you_mean
 
 _AT_ONCE = 1000
 _TURN_SECONDS = 0.2

@@ -120,7 +120,7 @@ def _open_admin(config: Config) -> TopicAdmin:
         from streamnb.event_logs.kafka.kafka_admin import KafkaAdmin  # noqa: PLC0415
 
         return KafkaAdmin(config.kafka.settings(config.log))
-    from streamnb.event_logs.sqlite.sqlite_admin import SqliteAdmin  # noqa: PLC0415
+    from streamnb.event_logs.sqlite.sqlite_log import SqliteAdmin  # noqa: PLC0415
 
     return SqliteAdmin(config.log.path, journal_topic=config.topics.journal)
 

@@ -15,7 +15,7 @@ from streamnb.events import AccuracyEstimate
 from streamnb.kernels.array_types import Ints
 from streamnb.scoring.decision_scores import ServedDecisions
 from streamnb.scoring.revisable_scores import NOTHING, RevisableScore, ServedScores, scored, total
-from streamnb.values.state_names import checked_names
+from streamnb.values.state_validation import checked_names
 
 DELAYS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Upper bounds of delay buckets 1, 2, ... in seconds. Bucket 0 holds labels inside events, the last all later

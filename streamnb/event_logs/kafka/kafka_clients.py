@@ -10,11 +10,11 @@ from typing import Any
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, errors
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.partitioner import DefaultPartitioner
 
 from streamnb.errors import LogError, Unavailable, told_as
 from streamnb.event_logs.kafka.consumer_group import client_id_of
 from streamnb.event_logs.kafka.error_messages import listen, translated
-from streamnb.event_logs.kafka.partitioner import KeyPartitioner
 from streamnb.event_logs.kafka.tool_command import ToolCommand
 
 _ANSWER_MS = 10_000  # timeout of one request
@@ -200,3 +200,22 @@ def forget_coordinators(admin: Any) -> None:
     """
     if admin is not None:
         admin._manager.cluster._coordinators.clear()  # noqa: SLF001  see above
+
+
+class KeyPartitioner(DefaultPartitioner):  # type: ignore[misc]  # kafka-python is untyped here
+    """kafka-python's default partitioner, except that with a single partition keys are not hashed."""
+
+    def partition(
+        self,
+        topic: str,
+        key: Any,
+        serialized_key: bytes | None,
+        value: Any,
+        serialized_value: Any,
+        cluster: Any,
+    ) -> Any:
+        """Return the partition of one record; arguments and errors as in kafka-python's `Partitioner`."""
+        partitions = cluster.partitions_for_topic(topic)
+        if partitions and len(partitions) == 1:
+            return next(iter(partitions))
+        return super().partition(topic, key, serialized_key, value, serialized_value, cluster)

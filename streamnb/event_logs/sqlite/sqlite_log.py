@@ -13,6 +13,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from streamnb.engine.ports import (
@@ -27,6 +28,7 @@ from streamnb.engine.ports import (
     Transaction,
     check_since,
 )
+from streamnb.engine.topic_plan import FoundTopic, FoundTopics, TopicSpec
 from streamnb.errors import Fenced, LogError, NotElected, UnknownTopic
 from streamnb.event_logs.sqlite.sqlite_store import CHECKPOINT_BYTES, FETCH_BYTES, OffsetRange, SqliteStore
 from streamnb.formats.journal_record import last_number
@@ -403,3 +405,41 @@ class SqliteLog(Log):
                 return True
             time.sleep(min(self._poll_interval, remaining))
         return False
+
+
+class SqliteAdmin:
+    """The topics in one file. Only `create` creates the file.
+
+    Args:
+        path: the file.
+        journal_topic: the topic that has one partition.
+    """
+
+    def __init__(self, path: Path, *, journal_topic: str = "journal") -> None:
+        self._path, self._journal_topic = path, journal_topic
+
+    def close(self) -> None:
+        """Do nothing: no connection stays open."""
+
+    def brokers(self) -> Mapping[int, str]:
+        """Return the file in place of a broker."""
+        return {0: str(self._path)}
+
+    def topics(self, names: Iterable[str]) -> FoundTopics:
+        """Return the topics that exist, without settings."""
+        if not self._path.exists():
+            return FoundTopics({})
+        with self._open() as log:
+            found = log.topics()
+        return FoundTopics({name: FoundTopic(name, found[name], 1) for name in names if name in found})
+
+    def create(self, topics: Sequence[TopicSpec]) -> frozenset[str]:
+        """Create topics, and the file if missing; return the names of the new topics."""
+        with self._open() as log:
+            before = log.topics()
+            for topic in topics:
+                log.create_topic(topic.name, topic.partitions)
+        return frozenset(topic.name for topic in topics if topic.name not in before)
+
+    def _open(self) -> SqliteLog:
+        return SqliteLog(self._path, journal_topic=self._journal_topic)

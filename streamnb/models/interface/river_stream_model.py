@@ -26,8 +26,7 @@ from streamnb.models.interface.stream_model import Corrections, Events, Labels, 
 from streamnb.statistics.sequential_posterior import SequentialPosterior
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.number_ranges import is_missing
-from streamnb.values.state_names import checked_names, plain
-from streamnb.values.state_validation import MOST, count, state_errors
+from streamnb.values.state_validation import MOST, checked_names, count, plain, state_errors
 from streamnb.values.type_aliases import Array, Aside, State, Times, Weights, concatenated
 
 

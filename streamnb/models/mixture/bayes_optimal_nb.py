@@ -23,9 +23,9 @@ from streamnb.models.interface.stream_model import Corrections, Events, Labels
 from streamnb.models.mixture.adaptive_state import AdaptiveScratch, AdaptiveState, HypothesisPlan
 from streamnb.models.mixture.attribution_items import AttributionItems
 from streamnb.models.mixture.byte_ngram_attribution import run_log_odds
-from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.models.mixture.hypotheses import SmoothingTables, sources_of
 from streamnb.models.mixture.hypothesis_kinds import (
+    DEFAULT_HYPOTHESES,
     ONE_DEPENDENCE,
     AnyHypothesis,
     check_hypotheses,
@@ -126,7 +126,7 @@ class BayesOptimalNB(CountingModel):
         attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous". The
             hypotheses choose how texts are read; smoothing set on an attribute applies to all of them.
         hypotheses: `Hypothesis` (naive Bayes, also calibrated), `Softmax`, `ByteSoftmax`, `Pool` and
-            `OneDependence`; the default set suits both texts and tables (`default_hypotheses`).
+            `OneDependence`; the default set suits both texts and tables (`DEFAULT_HYPOTHESES`).
         switching_rate: probability that the best hypothesis changes from one event to the next.
         prediction: "mixture" (Bayes optimal), "map" (the most probable hypothesis), or "gibbs" (one drawn
             from the posterior for every event, whose expected error is at most twice the Bayes-optimal).

@@ -75,8 +75,8 @@ class _Shares:
         begins, (bits, first) = [0, *tokens.item_ends.tolist()], grams.limits.tolist()
         known = grams.buckets[: grams.n[0]]
         order, buckets = np.argsort(known), np.empty(first, dtype=np.int64)
-        self._runs: dict[int, Ints] = {}  # of each text, the n-gram at each byte
-        self._words: dict[int, Ints] = {}  # of each text, first byte and end of each word
+        self._runs: dict[int, Ints] = {}  # text -> the n-gram at each byte
+        self._words: dict[int, Ints] = {}  # text -> first byte and end of each word
         for item in np.flatnonzero(~tokens.whole).tolist():
             begin, end = begins[item], begins[item + 1]
             n = bucket_each(tokens.text, begin, min(end, begin + first), self._groups[item], bits, buckets)

@@ -26,13 +26,14 @@ from streamnb.statistics.memory_budget import MemoryBudget, MemoryUse
 from streamnb.statistics.moments import FARTHEST
 from streamnb.values.example_weights import UNIT
 from streamnb.values.savable import Savable
-from streamnb.values.state_names import checked_names, plain
 from streamnb.values.state_validation import (
     MOST,
     ExpectedArray,
     checked,
+    checked_names,
     count,
     counts,
+    plain,
     real,
     reject,
     state_errors,

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.features.row_codes import UNKNOWN
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.kernels.intrinsics import prefetch
 from streamnb.kernels.jit import inlined, kernel
@@ -20,7 +19,7 @@ from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
 from streamnb.statistics.histograms import has_capacity, highest_count, histogram_move
 from streamnb.statistics.logspace import normalise
 from streamnb.statistics.moments import learn_value, unlearn_value
-from streamnb.values.attribute_kinds import BERNOULLI
+from streamnb.values.attribute_kinds import BERNOULLI, UNKNOWN
 from streamnb.values.example_weights import UNIT
 
 _NEAR = 1 << 16  # counts that the caches hold

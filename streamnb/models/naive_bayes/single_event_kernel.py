@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.features.encoded_batch import Batch
-from streamnb.features.repeated_tokens import mark_repeats
+from streamnb.features.encoded_batch import Batch, mark_repeats
 from streamnb.features.tokenizer import most_tokens_within, tokenize
 from streamnb.features.vocabulary import DONE, KeyArrays, Vocabulary, look_up
 from streamnb.kernels.array_types import Floats, Hashes, Ints

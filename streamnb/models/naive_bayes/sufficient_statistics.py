@@ -17,7 +17,6 @@ from streamnb.features.data_frames import FrameColumns
 from streamnb.features.encoded_batch import Batch, Encoded
 from streamnb.features.event_writer import EventWriter
 from streamnb.features.feature_layout import Layout
-from streamnb.features.row_codes import STOPPED, UNKNOWN
 from streamnb.features.targets import Targets
 from streamnb.features.vocabulary import Vocabulary
 from streamnb.kernels.array_types import Ints
@@ -31,7 +30,7 @@ from streamnb.statistics.document_frequency import DocumentFrequency
 from streamnb.statistics.lightest_rows import drop_lightest
 from streamnb.statistics.memory_budget import KEPT, MemoryBudget, MemoryUse
 from streamnb.statistics.moments import Moments
-from streamnb.values.attribute_kinds import NOMINAL
+from streamnb.values.attribute_kinds import NOMINAL, STOPPED, UNKNOWN
 from streamnb.values.example_weights import UNIT
 from streamnb.values.type_aliases import Array, Codes, Flags
 

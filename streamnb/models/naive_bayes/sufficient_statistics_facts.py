@@ -23,8 +23,7 @@ from streamnb.models.naive_bayes.partials import check_size
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.statistics.counts import add_rows
 from streamnb.values.attribute_kinds import BERNOULLI, MULTINOMIAL, NOMINAL
-from streamnb.values.state_names import plain, plain_attribute
-from streamnb.values.state_validation import state_errors
+from streamnb.values.state_validation import plain, plain_attribute, state_errors
 from streamnb.values.type_aliases import State
 
 StatisticFact = tuple[Any, ...]

@@ -27,8 +27,7 @@ from streamnb.errors import SnapshotError
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.values.attribute_kinds import CONTINUOUS, NOMINAL
 from streamnb.values.nominal_values import LARGEST
-from streamnb.values.state_names import checked_attributes, plain_attribute
-from streamnb.values.state_validation import state_errors
+from streamnb.values.state_validation import checked_attributes, plain_attribute, state_errors
 
 MISSING = -1
 LONGEST = 255

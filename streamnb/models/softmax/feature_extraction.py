@@ -22,7 +22,6 @@ import numpy as np
 
 from streamnb.features.encoded_batch import Batch
 from streamnb.features.keyed_hash import hash_word
-from streamnb.features.row_codes import STOPPED
 from streamnb.kernels.array_types import Floats, Hashes, Ints
 from streamnb.kernels.intrinsics import prefetch
 from streamnb.kernels.jit import allocating, inlined, kernel
@@ -65,7 +64,7 @@ from streamnb.models.softmax.quantile_bins import (
     is_in_use,
 )
 from streamnb.models.softmax.softmax_regression import LOG_OF_ONE, rarity
-from streamnb.values.attribute_kinds import NOMINAL
+from streamnb.values.attribute_kinds import NOMINAL, STOPPED
 from streamnb.values.example_weights import UNIT
 from streamnb.values.state_validation import MOST, ExpectedArray, counts, whole
 from streamnb.values.type_aliases import Codes

@@ -23,7 +23,7 @@ from streamnb.models.tenants.eviction_kernels import (
     sealed,
     words_of,
 )
-from streamnb.values.state_names import plain, plain_attribute
+from streamnb.values.state_validation import plain, plain_attribute
 from streamnb.values.type_aliases import Array, State
 
 

@@ -41,8 +41,7 @@ from streamnb.statistics.class_priors import Prior, prior_weights
 from streamnb.statistics.counts import Counts
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.parameter_checks import check_whole
-from streamnb.values.state_names import checked_names, plain
-from streamnb.values.state_validation import named, state_errors
+from streamnb.values.state_validation import checked_names, named, plain, state_errors
 from streamnb.values.type_aliases import Array, Aside, State, Times, Weights, concatenated
 
 _MOST_ATTRIBUTES = 4096

@@ -6,8 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from streamnb.values.name_suggestions import did_you_mean
-from streamnb.values.parameter_checks import check_mapping
+from streamnb.values.parameter_checks import check_mapping, did_you_mean
 
 Name = Hashable
 

@@ -19,8 +19,7 @@ from streamnb.kernels.array_types import Ints
 from streamnb.toolbox.bayesian_network.dag import Dag
 from streamnb.toolbox.bayesian_network.network_kernels import NetworkArrays
 from streamnb.values.parameter_checks import check_whole
-from streamnb.values.state_names import plain
-from streamnb.values.state_validation import MOST, checked, counts, reject, state_errors, whole
+from streamnb.values.state_validation import MOST, checked, counts, plain, reject, state_errors, whole
 from streamnb.values.type_aliases import Array, Flags
 
 _PLAIN = (str, bool, int, float)

@@ -13,17 +13,19 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.toolbox.bayesian_network.constraint_search import PartialDag, search
 from streamnb.toolbox.bayesian_network.factors import MOST_CELLS
-from streamnb.toolbox.bayesian_network.independence import Independence, compared
-from streamnb.toolbox.bayesian_network.marginal_likelihood import log_bayes_factor, log_evidence
+from streamnb.toolbox.bayesian_network.independence import (
+    Independence,
+    compared,
+    log_bayes_factor,
+    log_evidence,
+)
 from streamnb.toolbox.posterior.conjugate import positive
 from streamnb.values.example_weights import UNIT, units
-from streamnb.values.name_suggestions import did_you_mean
 from streamnb.values.nominal_values import declared_texts, value_text
 from streamnb.values.number_ranges import is_missing
-from streamnb.values.parameter_checks import check_mapping
+from streamnb.values.parameter_checks import check_mapping, did_you_mean
 from streamnb.values.savable import Savable
-from streamnb.values.state_names import plain
-from streamnb.values.state_validation import FINITE, MOST, check_made, checked, counts, real, reject
+from streamnb.values.state_validation import FINITE, MOST, check_made, checked, counts, plain, real, reject
 from streamnb.values.type_aliases import Array, Flags, State
 
 Name = Hashable
@@ -179,7 +181,7 @@ class JointTable(Savable):
         """Return the log Bayes factor of dependence between a and b, given `given`, in nats.
 
         A positive value is evidence for dependence, a negative one for independence. It is exact, with every
-        chance unknown (see `marginal_likelihood`). `independent` compares the table's numbers, which also
+        chance unknown (see `independence`). `independent` compares the table's numbers, which also
         vary by chance.
 
         Args:
@@ -204,7 +206,7 @@ class JointTable(Savable):
         return log_bayes_factor(self._counted(*left, *right, *fixed).reshape(sizes), weight)
 
     def family_score(self, name: Name, parents: Sequence[Name], weight: float = 1.0) -> float:
-        """Return log P of a variable's counts, given its parents, in nats (see `marginal_likelihood`)."""
+        """Return log P of a variable's counts, given its parents, in nats (see `independence`)."""
         counts = self._counted(*parents, name)
         return log_evidence(counts, weight) - log_evidence(counts.sum(axis=-1), weight)
 

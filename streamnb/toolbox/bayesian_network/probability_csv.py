@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from streamnb.errors import ConfigError
 from streamnb.toolbox.bayesian_network.joint_table import JointTable
-from streamnb.values.name_suggestions import did_you_mean
+from streamnb.values.parameter_checks import did_you_mean
 
 _NAMES = ("probability", "count")
 

@@ -15,8 +15,7 @@ from streamnb.toolbox.posterior.conjugate import positive
 from streamnb.values.example_weights import HEAVIEST
 from streamnb.values.parameter_checks import check_whole
 from streamnb.values.savable import Savable
-from streamnb.values.state_names import plain
-from streamnb.values.state_validation import check_made, state_errors
+from streamnb.values.state_validation import check_made, plain, state_errors
 from streamnb.values.type_aliases import Array, State
 
 Name = Hashable
@@ -28,7 +27,7 @@ Structure = tuple[tuple[int, ...], ...]
 class StructurePosterior(Savable):
     """P(G | D) over candidate structures G of a Bayesian network, proposed during the stream.
 
-        P(G | D) ~ P(G) P(D | G)        P(D | G) from the counts (see `marginal_likelihood`), P(G) uniform
+        P(G | D) ~ P(G) P(D | G)        P(D | G) from the counts (see `independence`), P(G) uniform
 
     All examples are counted in one joint table. So a late candidate is weighted by the whole stream, and the
     order of the stream does not change the posterior of a set of candidates. Candidates are proposed after

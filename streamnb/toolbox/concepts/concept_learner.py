@@ -27,8 +27,7 @@ from streamnb.toolbox.concepts.predicates import Predicate, Predicates
 from streamnb.toolbox.concepts.version_space import VersionSpace
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.savable import Savable
-from streamnb.values.state_names import plain
-from streamnb.values.state_validation import check_made
+from streamnb.values.state_validation import check_made, plain
 from streamnb.values.type_aliases import Array, State
 
 

@@ -26,7 +26,7 @@ from streamnb.toolbox.concepts.hypothesis_space import Judgement
 from streamnb.values.nominal_values import declared_texts, value_text
 from streamnb.values.number_ranges import is_missing
 from streamnb.values.parameter_checks import check_mapping
-from streamnb.values.state_names import plain
+from streamnb.values.state_validation import plain
 from streamnb.values.type_aliases import Flags
 
 MOST_HYPOTHESES = 10_000_000

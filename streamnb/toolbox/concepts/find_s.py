@@ -13,8 +13,7 @@ from streamnb.toolbox.concepts.hypothesis_space import check_labels, is_positive
 from streamnb.values.nominal_values import as_event, value_text
 from streamnb.values.number_ranges import is_missing
 from streamnb.values.savable import Savable
-from streamnb.values.state_names import checked_names, plain
-from streamnb.values.state_validation import check_made, checked, count
+from streamnb.values.state_validation import check_made, checked, checked_names, count, plain
 from streamnb.values.type_aliases import Array, State
 
 

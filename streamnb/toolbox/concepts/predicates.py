@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from streamnb.toolbox.concepts.hypothesis_space import Judgement
-from streamnb.values.state_names import plain
+from streamnb.values.state_validation import plain
 
 Predicate = Callable[[Any], bool | None]
 """A function that returns True if an instance is in the concept, or None if that is undecided."""

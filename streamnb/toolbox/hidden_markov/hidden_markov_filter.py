@@ -14,8 +14,7 @@ from streamnb.toolbox.hidden_markov.forward_backward import filter_forward
 from streamnb.toolbox.hidden_markov.hidden_markov_tables import HiddenMarkovTables
 from streamnb.values.example_weights import units
 from streamnb.values.number_ranges import is_missing
-from streamnb.values.state_names import checked_names, plain
-from streamnb.values.state_validation import checked, count, real
+from streamnb.values.state_validation import checked, checked_names, count, plain, real
 from streamnb.values.type_aliases import Array, State
 
 Name = Hashable

@@ -17,7 +17,7 @@ from streamnb.toolbox.hidden_markov.initial_parameters import Distributions
 from streamnb.toolbox.hidden_markov.transitions import Counts, Transitions
 from streamnb.values.example_weights import UNIT
 from streamnb.values.number_ranges import is_missing
-from streamnb.values.state_names import checked_names, plain
+from streamnb.values.state_validation import checked_names, plain
 from streamnb.values.type_aliases import Array, State
 
 _MISSING = -1

@@ -28,8 +28,15 @@ from streamnb.toolbox.hidden_markov.online_baum_welch_kernels import (
 from streamnb.values.number_ranges import is_missing
 from streamnb.values.parameter_checks import check_amount, check_whole
 from streamnb.values.savable import Savable
-from streamnb.values.state_names import checked_names, plain
-from streamnb.values.state_validation import FINITE, MOST, ExpectedArray, check_made, checked
+from streamnb.values.state_validation import (
+    FINITE,
+    MOST,
+    ExpectedArray,
+    check_made,
+    checked,
+    checked_names,
+    plain,
+)
 from streamnb.values.type_aliases import Array, State
 
 _MOST_COUNTED = 1e150

@@ -21,7 +21,7 @@ from streamnb.errors import SnapshotError
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.values.nominal_values import LARGEST, as_event, value_text
 from streamnb.values.number_ranges import nearest_double
-from streamnb.values.state_names import plain_attribute
+from streamnb.values.state_validation import plain_attribute
 
 _PLAIN = (str, bool, int, float, type(None))
 """Types that a saved name or label may have."""

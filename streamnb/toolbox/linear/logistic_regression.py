@@ -21,8 +21,7 @@ from streamnb.values.example_weights import UNIT, units
 from streamnb.values.number_ranges import is_missing
 from streamnb.values.parameter_checks import check_whole
 from streamnb.values.savable import Savable
-from streamnb.values.state_names import checked_names, plain
-from streamnb.values.state_validation import check_made
+from streamnb.values.state_validation import check_made, checked_names, plain
 from streamnb.values.type_aliases import Array, State
 
 _CHUNK = 256

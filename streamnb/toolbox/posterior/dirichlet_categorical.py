@@ -21,8 +21,7 @@ from streamnb.toolbox.posterior.conjugate import (
     whole_counts,
 )
 from streamnb.values.number_ranges import is_missing
-from streamnb.values.state_names import checked_names, plain
-from streamnb.values.state_validation import state_errors
+from streamnb.values.state_validation import checked_names, plain, state_errors
 from streamnb.values.type_aliases import Array, State
 
 Label = Hashable

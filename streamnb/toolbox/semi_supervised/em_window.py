@@ -13,8 +13,7 @@ import numpy as np
 from streamnb.errors import SnapshotError
 from streamnb.values.nominal_values import LARGEST, as_event, value_text
 from streamnb.values.number_ranges import is_missing, nearest_double
-from streamnb.values.state_names import plain
-from streamnb.values.state_validation import checked, count, counts, state_errors, whole
+from streamnb.values.state_validation import checked, count, counts, plain, state_errors, whole
 from streamnb.values.type_aliases import Array, State
 
 _ROWS = ("ends", "weights", "parts")

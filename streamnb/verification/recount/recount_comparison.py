@@ -26,9 +26,8 @@ from streamnb.values.state_validation import state_errors
 from streamnb.values.type_aliases import Array
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.exact.exact_moments import ExactMoments
-from streamnb.verification.recount.event_recount import Group, Recount, Row
+from streamnb.verification.recount.event_recount import Group, Recount, Row, TenantRecount
 from streamnb.verification.recount.posterior_audit import PosteriorAudit
-from streamnb.verification.recount.tenant_recount import TenantRecount
 
 _Place = Mapping[str, str | int]
 _Weights = Mapping[str, int]

@@ -16,7 +16,7 @@ from streamnb.formats.codec import decode_event
 from streamnb.formats.event_files import MAX_LINE, read_events
 from streamnb.formats.event_schema import EventSchema
 from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.models.mixture.default_hypotheses import NAIVE_HYPOTHESES
+from streamnb.models.mixture.hypothesis_kinds import NAIVE_HYPOTHESES
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.naive_bayes_variants import MultinomialNB
 

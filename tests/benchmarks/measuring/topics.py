@@ -17,7 +17,7 @@ from streamnb.cli.topic_requirements import group_of, planned_topics
 from streamnb.config import Config
 from streamnb.engine.topic_plan import TopicSpec
 from streamnb.errors import ConfigError, StreamnbError
-from streamnb.event_logs.sqlite.sqlite_admin import SqliteAdmin
+from streamnb.event_logs.sqlite.sqlite_log import SqliteAdmin
 from streamnb.event_logs.sqlite.sqlite_store import SqliteStore
 from streamnb.runtime import context
 

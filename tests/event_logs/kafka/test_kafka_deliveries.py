@@ -12,9 +12,9 @@ from kafka.producer.record_accumulator import RecordAccumulator
 
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.errors import LogError
+from streamnb.event_logs.kafka.kafka_clients import KeyPartitioner
 from streamnb.event_logs.kafka.kafka_python_client import _KafkaPythonTransactionalProducer, send_all
 from streamnb.event_logs.kafka.kafka_transactions import Transactions
-from streamnb.event_logs.kafka.partitioner import KeyPartitioner
 
 TRANSACTION = Transaction(
     7, NewRecord("journal", None, b"{}"), [NewRecord("out", b"k", b"v")] * 3, {Partition("in", 0): 4}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner import DefaultPartitioner
 
-from streamnb.event_logs.kafka.partitioner import KeyPartitioner
+from streamnb.event_logs.kafka.kafka_clients import KeyPartitioner
 
 
 class Cluster:

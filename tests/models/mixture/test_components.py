@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, OneDependence, Pool, Softmax
-from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES
+from streamnb.models.mixture.hypothesis_kinds import DEFAULT_HYPOTHESES
 from tests.models.mixture.test_learners import ATTRIBUTES, CALIBRATED, SOME, Watched, mixed_stream
 
 ROWS = [(x, y, w, float(t)) for t, (x, y, w) in enumerate(mixed_stream(11, 150))]

@@ -23,7 +23,7 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.features.keyed_hash import hash_word
 from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
 from streamnb.models.mixture import adaptive_state
-from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES
+from streamnb.models.mixture.hypothesis_kinds import DEFAULT_HYPOTHESES
 from streamnb.models.softmax import feature_table
 from streamnb.models.softmax.feature_table import (
     AGE,

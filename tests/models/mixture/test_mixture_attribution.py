@@ -28,7 +28,7 @@ from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import Settings
 from streamnb.formats.event_schema import EventSchema
 from streamnb.models.interface.attribution import LIMIT
-from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES
+from streamnb.models.mixture.hypothesis_kinds import DEFAULT_HYPOTHESES
 from tests.models.mixture.test_learners import (
     ATTRIBUTES,
     CALIBRATED,

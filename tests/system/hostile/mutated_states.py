@@ -64,7 +64,7 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.snapshot_container import SnapshotPart
 from streamnb.models.interface.river_stream_model import RiverStreamModel
-from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES
+from streamnb.models.mixture.hypothesis_kinds import DEFAULT_HYPOTHESES
 from streamnb.scoring.drift_detectors import DriftDetectors
 from streamnb.toolbox.hidden_markov.transitions import Transitions
 

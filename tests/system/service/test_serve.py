@@ -35,10 +35,10 @@ from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import context, factories
 from streamnb.scoring.new_class_probability import published_new_class_probability
 from streamnb.serving import replica as following
-from streamnb.serving.fair_lock import FairLock
 from streamnb.serving.http_api import _held, application
 from streamnb.serving.http_schemas import Problem
 from streamnb.serving.http_server import _MOST_CONNECTIONS, _Bounded
+from streamnb.serving.log_follower import FairLock
 from streamnb.serving.replica import Replica
 from tests.brokers.numbered import NUMBERS
 from tests.support.program import Program, until

@@ -16,10 +16,9 @@ from streamnb.verification.check_results import CheckResults
 from streamnb.verification.exact.exact_moments import ExactMoments
 from streamnb.verification.log.processed_slices import _read
 from streamnb.verification.log_verification import learned_state
-from streamnb.verification.recount.event_recount import RecountPlan
+from streamnb.verification.recount.event_recount import RecountPlan, TenantRecount
 from streamnb.verification.recount.label_recount import LabelRecount
 from streamnb.verification.recount.recount_comparison import compare
-from streamnb.verification.recount.tenant_recount import TenantRecount
 from tests.support.late import EVENTS, LABELS, Stream, counts_of, late_learner, random_stream
 
 DAY = 86400.0

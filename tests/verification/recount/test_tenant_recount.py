@@ -13,7 +13,7 @@ from streamnb.formats.event_schema import EventSchema
 from streamnb.models.tenants.eviction_kernels import WORDS
 from streamnb.models.tenants.serialized_tenants import run_of
 from streamnb.models.tenants.tenant_models import TenantModels
-from streamnb.verification.recount.tenant_recount import TenantRecount
+from streamnb.verification.recount.event_recount import TenantRecount
 from tests.support.service import records
 from tests.verification.recount.test_event_recount import differing, recounted
 
