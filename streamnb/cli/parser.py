@@ -362,7 +362,11 @@ def _add_csv(made: argparse.ArgumentParser) -> None:
     made.add_argument("--decimal", type=_separator, default=".", metavar="C", help=text)
     text = "thousands separator of numbers in CSV (default: none)"
     made.add_argument("--thousands", type=_separator, metavar="C", help=text)
-    text = 'read " as the quote of CSV cells (default: yes; with tabs, detected in the first rows)'
+    text = (
+        """character that encloses CSV cells (default: ", or ' if each of the first rows has such a cell)"""
+    )
+    made.add_argument("--quote", type=_quote, metavar="C", help=text)
+    text = "let the quote enclose CSV cells (default: yes; with tabs, detected in the first rows)"
     made.add_argument("--quoting", action=argparse.BooleanOptionalAction, help=text)
     text = "encoding of CSV and JSON lines, such as cp1252 (default: UTF-8, or UTF-16 by its byte order mark)"
     made.add_argument("--encoding", type=_encoding, metavar="NAME", help=text)
@@ -501,6 +505,12 @@ def _delimiter(text: str) -> str:
     if len(character) != 1 or character in '"\r\n':
         raise argparse.ArgumentTypeError(f"expected one character (or \\t), got {text!r}")
     return character
+
+
+def _quote(text: str) -> str:
+    if len(text) != 1 or text.isalnum() or text.isspace():
+        raise argparse.ArgumentTypeError(f"expected one character that is in no word, got {text!r}")
+    return text
 
 
 def _separator(text: str) -> str:

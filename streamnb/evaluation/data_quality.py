@@ -29,6 +29,7 @@ from streamnb.features.number_notation import (
     odd_cells,
     spoilt,
     units_of,
+    words_among_numbers,
 )
 from streamnb.features.schema_inference import ENOUGH, FieldSummary, Keys, look
 from streamnb.formats.codec import decode_event
@@ -294,8 +295,10 @@ class DataQuality:
             )
             told = odd_cells(one, markers, what) or some_of(markers)
             yield "markers", f"numbers, but for {told}, each {taken}: {remedy}"
-        elif not has_digits and notation is None and (told := odd_cells(one, what=what)):
+        elif notation is None and not has_digits and (told := odd_cells(one, what=what)):
             yield "markers", f"numbers, but for {told}, each {taken}"
+        if notation is not None and (words := words_among_numbers(one)):
+            yield "words", f"numbers, but for {odd_cells(one, words, what)}, each {taken}"
         if is_open and has_digits:
             yield (
                 "digits",

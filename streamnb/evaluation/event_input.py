@@ -60,12 +60,16 @@ def cells_of(options: argparse.Namespace) -> dict[str, Any]:
     """Return the format of text files by a command's options. Raises ConfigError."""
     if options.decimal == options.thousands:
         raise ConfigError(f"--decimal and --thousands are both {options.decimal!r}")
+    if options.quote and (options.quote == options.delimiter or options.quoting is False):
+        other = "--no-quoting" if options.quoting is False else "--delimiter"
+        raise ConfigError(f"--quote {options.quote} and {other} contradict each other")
     return {
         "delimiter": options.delimiter or "",
         "missing": ("", *filter(None, options.missing.split(","))),
         "decimal": options.decimal,
         "thousands": options.thousands or "",
         "quoting": options.quoting,
+        "quote": options.quote or "",
         "encoding": options.encoding or "",
     }
 
@@ -97,6 +101,7 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
         "--delimiter": columns.delimiter,
         "--decimal": columns.decimal != _CSV.decimal,
         "--thousands": columns.thousands,
+        "--quote": columns.quote,
         "--quoting" if columns.quoting else "--no-quoting": columns.quoting is not None,
     }
     if has_columns(path):

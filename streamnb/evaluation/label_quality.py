@@ -30,7 +30,8 @@ def label_warnings(
     Args:
         labels: label -> how often it was learned or met.
         is_all: whether no more labels come.
-        grows: whether to repeat the message about similar labels as their number grows.
+        grows: whether to repeat the message about similar labels as their number grows; otherwise only a
+            third spelling repeats it.
     """
     if missing := [one for one in labels if one.strip().lower() in _MISSING or not is_visible(one)]:
         named, cells = ", ".join(map(repr, missing)), shlex.quote(",".join(missing))
@@ -38,9 +39,12 @@ def label_warnings(
         text += f"--missing={cells} takes them so"
         yield "missing", Message("labels-like-missing", text, labels=missing)
     if groups := _groups(labels):
-        n = sum(map(len, groups)) if grows else 0  # not again for each of many
+        n, n_named = sum(map(len, groups)), sum(min(len(group), _MOST_ALIKE) for group in groups)
+        largest = min(max(map(len, groups)), _MOST_ALIKE)
+        # In a growing log it is repeated for each of a few, then as their number doubles.
+        size = f"{min(n_named, _MOST_ALIKE**2)} {n.bit_length()}" if grows else f"{largest}"
         message = Message("labels-alike", _describe_similar(groups), labels=groups[0], groups=len(groups))
-        yield f"alike {min(n, _MOST_ALIKE) + n.bit_length()}", message
+        yield f"alike {size}", message
     numbers = [number for label in labels if (number := _number(label)) is not None]
     most = _MOST_WHOLE if all(number.is_integer() for number in numbers) else _MOST_FRACTIONS
     if len(numbers) == len(labels) > most:

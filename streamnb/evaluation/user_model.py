@@ -51,7 +51,9 @@ def given_model(named: str) -> RiverStreamModel:
         if not hasattr(found, method):
             raise _refused(named, f"a classifier: a {type(found).__name__} has no {method}")
     kind = type(found).__name__
-    return RiverStreamModel(_TwoLabels(found) if _is_binary(found) else found, kind)
+    is_binary, is_of_river = _is_binary(found), type(found).__module__.partition(".")[0] == "river"
+    found = _StringErrors(found) if is_binary or is_of_river else found
+    return RiverStreamModel(_TwoLabels(found, kind) if is_binary else found, kind)
 
 
 def _is_binary(classifier: Any) -> bool:
@@ -66,8 +68,8 @@ def _is_binary(classifier: Any) -> bool:
     return isinstance(last, base.Classifier) and not last._multiclass and not has_labels  # noqa: SLF001
 
 
-class _TwoLabels:
-    """A classifier of True and False, as one of two labels: the first label learned is False.
+class _StringErrors:
+    """A classifier that raises ConfigError, with the attribute, if it fails at a string.
 
     Args:
         classifier: of River's interface.
@@ -75,32 +77,20 @@ class _TwoLabels:
 
     def __init__(self, classifier: Any) -> None:
         self._classifier = classifier
-        self._labels: list[Any] = []
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
-        """Learn an event. Raises ConfigError for a third label."""
-        if y not in self._labels:
-            if len(self._labels) == 2:
-                kind = type(self._classifier).__name__
-                told = ", ".join(map(repr, [*self._labels, y]))
-                raise ConfigError(
-                    f"--model: a {kind} distinguishes two classes, and there are more labels ({told}); name "
-                    "a function that returns it in a river.multiclass.OneVsRestClassifier"
-                )
-            self._labels.append(y)
+        """Learn an event."""
         with self._takes(x):
-            teach_one(self._classifier, x, self._labels.index(y) == 1, w)
+            teach_one(self._classifier, x, y, w)
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """Return P(label | x) of the labels learned so far."""
+        """Return P(label | x)."""
         with self._takes(x):
-            found = answer_of(self._classifier, x)
-        return {label: found.get(k == 1, 0.0) for k, label in enumerate(self._labels)}
+            return answer_of(self._classifier, x)
 
     def predict_one(self, x: Any) -> Any:
         """Return the most probable label; None before any was learned."""
-        found = self.predict_proba_one(x)
-        return max(found, key=found.__getitem__, default=None)
+        return _best(self.predict_proba_one(x))
 
     @contextmanager
     def _takes(self, x: Any) -> Iterator[None]:
@@ -110,11 +100,50 @@ class _TwoLabels:
             name = next((name for name, value in x.items() if isinstance(value, str)), None)
             if name is None:
                 raise
+            kind = type(self._classifier).__name__
             raise ConfigError(
-                f"--model: a {type(self._classifier).__name__} takes no strings ({error}), and attribute "
-                f"{name!r} is {x[name]!r}; name a function that returns a pipeline, such as "
-                "compose.SelectType(float) | linear_model.LogisticRegression()"
+                f"--model: a {kind} takes no strings ({error}), and attribute {name!r} is {x[name]!r}; name "
+                "a function that returns a pipeline, such as compose.SelectType(float) | "
+                "linear_model.LogisticRegression()"
             ) from error
+
+
+class _TwoLabels:
+    """A classifier of True and False, as one of two labels: the first label learned is False.
+
+    Args:
+        classifier: of River's interface.
+        kind: its name.
+    """
+
+    def __init__(self, classifier: _StringErrors, kind: str) -> None:
+        self._classifier, self._kind = classifier, kind
+        self._labels: list[Any] = []
+
+    def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Learn an event. Raises ConfigError for a third label."""
+        if y not in self._labels:
+            if len(self._labels) == 2:
+                told = ", ".join(map(repr, [*self._labels, y]))
+                raise ConfigError(
+                    f"--model: a {self._kind} distinguishes two classes, and there are more labels ({told}); "
+                    "name a function that returns it in a river.multiclass.OneVsRestClassifier"
+                )
+            self._labels.append(y)
+        self._classifier.learn_one(x, self._labels.index(y) == 1, w)
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """Return P(label | x) of the labels learned so far."""
+        found = self._classifier.predict_proba_one(x)
+        return {label: found.get(k == 1, 0.0) for k, label in enumerate(self._labels)}
+
+    def predict_one(self, x: Any) -> Any:
+        """Return the most probable label; None before any was learned."""
+        return _best(self.predict_proba_one(x))
+
+
+def _best(found: dict[Any, float]) -> Any:
+    return max(found, key=found.__getitem__, default=None)
 
 
 def _refused(named: str, expected: str) -> ConfigError:

@@ -33,18 +33,32 @@ def warn_of_columns(frame: Any, declared: Container[Any], warned: set[Any]) -> N
 
 
 def warn_of_labels(labels: Iterable[Any], warned: set[Any]) -> None:
-    """Warn once of labels that differ only by case, blanks or Unicode form; `warned` grows by each group."""
+    """Warn of labels that differ only by case, blanks or Unicode form.
+
+    `warned` grows. A group is named again if it gets a third label, then as its size doubles.
+    """
     groups: dict[str, list[str]] = {}
     for label in dict.fromkeys(labels):
         if isinstance(label, str):
             groups.setdefault(folded(label), []).append(label)
-    if new := [group for group in groups.values() if len(group) > 1 and (ALIKE, group[0]) not in warned]:
-        warned.update((ALIKE, group[0]) for group in new)
+    found = {
+        (ALIKE, form, len(group) > 2, len(group).bit_length()): group
+        for form, group in groups.items()
+        if len(group) > 1
+    }
+    if new := [group for key, group in found.items() if key not in warned]:
+        warned.update(found)
         named = ", ".join(map(repr, new[0]))
         more = f" and {len(new) - 1:,} more groups" if len(new) > 1 else ""
         remedy = "y.str.strip().str.casefold() makes them one class"
         text = f"{ALIKE}: {named}{more}; {remedy}"
         warn_user(Message("labels-alike", text, labels=new[0], groups=len(new)), OddValuesWarning)
+
+
+def warn_of_frame(reader: EventReader, frame: Any, labels: Iterable[Any]) -> None:
+    """Warn of the columns of a data frame and of labels, each once for this reader."""
+    warn_of_columns(frame, reader.declared, reader.told_odd)
+    warn_of_labels(labels, reader.told_odd)
 
 
 def warn_of_sentences(reader: EventReader, x: Any, model: str) -> None:

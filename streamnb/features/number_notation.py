@@ -20,12 +20,13 @@ from streamnb.features.schema_inference import A_DATE, ENOUGH, FieldSummary, Key
 from streamnb.values.parameter_checks import pluralize
 
 _MOST = 0.9  # share of the strings of a column in this notation
+_MOST_AMONG_WORDS = 2 / 3  # share of numbers, if many different words are among them
 _FEW = 3  # distinct unknown strings that may mark missing numbers
 _CODES = 10  # up to this number of distinct integers may be codes
 _LONGEST_EXAMPLE = 30
 _MARKERS = frozenset(
     "na n/a #n/a <na> nan -nan null (null) none nil missing unknown undefined ? - -- . \\n inf +inf -inf "
-    "infinity +infinity -infinity".split()
+    "infinity +infinity -infinity #div/0! #ref! #value! #name? #num! #null!".split()
 )
 """Values, in lower case, by which programs and people mark a missing number."""
 
@@ -48,12 +49,26 @@ _WITH_UNIT = re.compile(
     re.VERBOSE,
 )
 """A number, and a unit after it or a currency or word before it; letters without a blank make a code."""
+_IN_PARENTHESES = re.compile(r"^\((.*)\)$")
 _MOST_UNITS = 3  # in one column
 _MINUS_SIGNS = "\u2010\u2011\u2012\u2013\u2014\u2212\ufe58\ufe63\uff0d"
 _SIGNS = dict.fromkeys(map(ord, _MINUS_SIGNS), "-") | {
     0xFF0B: "+", 0x066B: ".", 0xFF0E: ".", 0x066C: ",", 0xFF0C: ","
 }  # fmt: skip
 _QUOTES = "\"'\u2018-\u201f\u00ab\u00bb\u2039\u203a"
+_SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b"
+_RAISED = str.maketrans(_SUPERSCRIPTS, "0123456789+-")
+_POWER = re.compile(
+    rf"""(?P<factor>[+-]?[0-9]+(?:[.,][0-9]+)?)\s?(?:[*xX\u00d7\u22c5\u00b7]|\\times)\s?10
+        (?:(?:\^|\*\*)\s?[({{]?(?P<raised>[+-]?[0-9]{{1,3}})[)}}]?|(?P<small>[{_SUPERSCRIPTS}]{{1,4}}))
+      |(?P<double>[+-]?[0-9]+[.,][0-9]*)[dD](?P<exponent>[+-]?[0-9]{{1,3}})""",
+    re.VERBOSE,
+)
+"""A number times a power of ten, or with an exponent of double precision as in Fortran."""
+_CLOCK = re.compile(
+    r"(?:(?P<hours>[0-9]{1,3}):)?(?P<minutes>[0-9]{1,3}):(?P<seconds>[0-5][0-9](?:[.,][0-9]+)?)"
+)
+"""A time or duration in hours, minutes and seconds, or in minutes and seconds."""
 _ENCLOSED = re.compile(
     rf"=?[{_QUOTES}]+(?P<inner>[^{_QUOTES}]+)[{_QUOTES}]*|\((?P<debit>.+)\)|(?P<credit>.*[0-9])\s?-"
 )
@@ -105,6 +120,7 @@ _FORMS = [
     _GROUPED,
     _COMMA,
     COMMA_AND_POINTS,
+    Notation("with underscores between thousands", thousands="_"),
     *(
         Notation(f"with {words}{between} between thousands", decimal, thousands)
         for decimal, words in ((".", ""), (",", "a decimal comma and "))
@@ -129,7 +145,8 @@ def notation_of(seen: FieldSummary, decimal: str = ".") -> Notation | None:
     words = _words(strings, markers)
     told = {text.strip(): n for text, n in strings.items() if text not in markers | words}
     total = kept - sum(strings[text] for text in words)
-    if total < max(2, kept / 2) or any(map(_ADDRESS.fullmatch, told)):
+    least = kept / 2 if words == _few_words(strings, markers) else kept * _MOST_AMONG_WORDS
+    if total < max(2, least) or any(map(_ADDRESS.fullmatch, told)):
         return None
     fitting = [notation for notation in _FORMS if _fits(told, notation, total)]
     if fitting[:2] == [_GROUPED, _COMMA]:
@@ -144,11 +161,23 @@ def notation_of(seen: FieldSummary, decimal: str = ".") -> Notation | None:
 def plain_number(text: str) -> str:
     """Return a number with ASCII signs and digits, and without quotes or the parentheses of accountants.
 
+    A time of day or a duration becomes a number of seconds.
+
     Examples:
         >>> plain_number("\u221212,5"), plain_number("(3.20)"), plain_number("='7'"), plain_number("a-1")
         ('-12,5', '-3.20', '7', 'a-1')
+        >>> plain_number("1:01:30"), plain_number("2:05.5")  # in seconds
+        ('3690', '125.5')
+        >>> plain_number("3.4\u00d710^5"), plain_number("3.4\u00b710\u207b\u2075"), plain_number("1.5D+03")
+        ('3.4e5', '3.4e-5', '1.5e+03')
     """
     text = _in_ascii(text.strip())
+    if found := _POWER.fullmatch(text):
+        small = (found["small"] or "").translate(_RAISED)
+        return f"{found['factor'] or found['double']}e{small or found['raised'] or found['exponent']}"
+    if found := _CLOCK.fullmatch(text):
+        minutes = 60 * int(found["hours"] or 0) + int(found["minutes"])
+        return f"{60 * minutes + float(found['seconds'].replace(',', '.')):.15g}"
     if found := _ENCLOSED.fullmatch(text):
         inner = found["inner"] or f"-{found['debit'] or found['credit']}"
         text = inner.strip() if _ANY_NUMBER.fullmatch(inner.strip()) else text
@@ -171,7 +200,12 @@ def _written_otherwise(seen: FieldSummary, told: Mapping[str, int], total: int) 
     if all(map(str.isascii, odd)) and not (_are_most_numbers(seen) or _are_amounts(seen, plain.values())):
         return None
     written = f"write {plain[odd[0]]} for {_quoted(odd[0])}"
-    return Notation("with other signs, digits or quotes", written=written)
+    what = "with other signs, digits or quotes"
+    if _CLOCK.fullmatch(_in_ascii(odd[0])):
+        what = "in minutes and seconds"
+    elif _POWER.fullmatch(_in_ascii(odd[0])):
+        what = "with powers of ten"
+    return Notation(what, written=written)
 
 
 def _fits(texts: Mapping[str, int], notation: Notation, total: int) -> bool:
@@ -185,7 +219,7 @@ def markers_of(seen: FieldSummary, decimal: str = ".") -> list[str]:
     """Return the strings of a column that mark missing numbers, if all its other values are numbers."""
     strings = _strings(seen)
     markers = _markers(strings)
-    words = _words(strings, markers)
+    words = _few_words(strings, markers)
     are_numbers = notation_of(seen, decimal) is not None
     if are_numbers or (
         _are_most_numbers(seen) and sum(strings[text] for text in markers | words) == seen.strings
@@ -193,6 +227,14 @@ def markers_of(seen: FieldSummary, decimal: str = ".") -> list[str]:
         return sorted(markers | words)
     has_numbers = any(type(value) in {int, float} for value in seen.values)
     return sorted(markers) if has_numbers and sum(strings[text] for text in markers) == seen.strings else []
+
+
+def words_among_numbers(seen: FieldSummary) -> list[str]:
+    """Return the strings without a digit in a column, if they are too many to mark missing numbers."""
+    strings = _strings(seen)
+    markers = _markers(strings)
+    words = _words(strings, markers)
+    return [] if words == _few_words(strings, markers) else [text for text in strings if text in words]
 
 
 def odd_cells(seen: FieldSummary, texts: Iterable[str] = (), what: str = "cell") -> str:
@@ -224,15 +266,17 @@ def units_of(seen: FieldSummary) -> str:
     strings = _strings(seen)
     have_amounts, are_words = False, True
     for text, n in strings.items():
-        found = _WITH_UNIT.fullmatch(_in_ascii(text.strip()))
+        found = _WITH_UNIT.fullmatch(_IN_PARENTHESES.sub(r"\1", _in_ascii(text.strip())))
         if found is None or (found["word"] and not _FRACTION.search(found["number"])):
             continue
         if unit := found["before"] or found["behind"] or found["word"]:
             units[unit.strip()] += n
             have_amounts |= _FRACTION.search(found["number"]) is not None
             are_words &= bool(found["blank"]) and len(unit) > 1
-    markers = sum(strings[text] for text in _markers(strings))
+    marks = _markers(strings)
+    markers = sum(strings[text] for text in marks)
     total = sum(n for value, n in seen.values.items() if isinstance(value, str | tuple)) - markers
+    total -= sum(strings[text] for text in _words(strings, marks))
     named = [unit for unit, _ in units.most_common(_MOST_UNITS + 1)]
     if len(strings) < 2 or not units or 2 * units.total() < sum(seen.values.values()) - markers:
         return ""
@@ -302,9 +346,14 @@ def _are_most_numbers(seen: FieldSummary) -> bool:
     return float in seen.types or sum(type(value) is int for value in seen.values) > _CODES
 
 
-def _words(strings: Mapping[str, int], markers: Container[str]) -> set[str]:
-    """Return the strings without a digit that are not markers; none if they are many distinct ones."""
-    words = {text for text in strings if text not in markers and not _A_DIGIT.search(text)}
+def _words(strings: Iterable[str], markers: Container[str]) -> set[str]:
+    """Return the strings without a digit that are not markers."""
+    return {text for text in strings if text not in markers and not _A_DIGIT.search(text)}
+
+
+def _few_words(strings: Iterable[str], markers: Container[str]) -> set[str]:
+    """Return the strings without a digit that may mark missing numbers; none if they are many."""
+    words = _words(strings, markers)
     return words if len(words) <= _FEW and not any("," in text for text in words) else set()
 
 

@@ -101,7 +101,8 @@ class CsvColumns(msgspec.Struct, frozen=True):
         numbers: feature columns in which a whole number beyond 2^53 is a number, too, the nearest double.
         decimal: the decimal separator of numbers, one character.
         thousands: the separator of thousands in numbers, one character or empty.
-        quoting: whether `"` encloses cells; None is detected, see `is_quoted`.
+        quoting: whether `quote` encloses cells; None is detected, see `is_quoted`.
+        quote: the character that may enclose cells; empty is detected, see `quote_of`.
         encoding: a codec name of Python; empty is UTF-8, or UTF-16 by its byte order mark.
         must_have_label: whether a header without the label's column is rejected, whatever its name.
     """
@@ -119,6 +120,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
     decimal: str = "."
     thousands: str = ""
     quoting: bool | None = None
+    quote: str = ""
     encoding: str = ""
     must_have_label: bool = False
 
@@ -142,6 +144,22 @@ def _fitting(lines: Iterable[str], delimiter: str) -> tuple[int, int]:
         header, *rows = (len(row) for row in csv.reader(lines, delimiter=delimiter))
         return (rows.count(header), header) if header > 1 else (-1, 1)
     return -1, 0
+
+
+def quote_of(lines: Sequence[str], delimiter: str) -> str:
+    """Return the character that encloses cells, by the first lines of a table: `"`, or an apostrophe.
+
+    It is an apostrophe if no cell begins with `"`, and each line below the header has a cell between
+    apostrophes, or each name of the header is between them.
+    """
+    lines = [stripped for line in lines if (stripped := line.rstrip("\r\n"))]
+    if not lines or any(line.startswith('"') or f'{delimiter}"' in line for line in lines):
+        return '"'
+    edge, cell = re.escape(delimiter), "'(?:[^']|'')*'"
+    has_enclosed = re.compile(f"(?:^|{edge}){cell}(?={edge}|$)")
+    is_header = re.fullmatch(f"{cell}(?:{edge}{cell})*", lines[0])
+    is_enclosed = is_header or (len(lines) > 1 and all(map(has_enclosed.search, lines[1:])))
+    return "'" if is_enclosed else '"'
 
 
 def is_quoted(lines: Sequence[str], delimiter: str) -> bool:
@@ -191,6 +209,7 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: RowNote = ig
     header = rows.header
     if not header:
         return
+    rows.report_width(note)
     check_header(header, columns)
     read, readers = _readers(columns)
     notes = _RowNotes(note, columns.encoding, rows.delimiter)
@@ -250,17 +269,30 @@ class _Rows:
             del first[0]
         given = columns.delimiter or ("" if sep is None else sep[1])
         self.delimiter = given or delimiter_of("".join(first[:1]), first[1 : 1 + _LOOKED_AT])
-        is_quoting = is_quoted(first, self.delimiter) if columns.quoting is None else columns.quoting
+        quote = columns.quote or quote_of(first, self.delimiter)
+        is_quoting = columns.quoting
+        if is_quoting is None:
+            is_quoting = quote != '"' or columns.quote != "" or is_quoted(first, self.delimiter)
         self._recorder = _Recorder(chain(first, lines))
         self.taken = self._recorder.taken
-        self._reader = csv.reader(
-            self._recorder,
-            delimiter=self.delimiter,
-            quoting=csv.QUOTE_MINIMAL if is_quoting else csv.QUOTE_NONE,
-            strict=True,
-        )
+        form: dict[str, Any] = {
+            "delimiter": self.delimiter,
+            "quotechar": quote,
+            "quoting": csv.QUOTE_MINIMAL if is_quoting else csv.QUOTE_NONE,
+        }
+        self._reader = csv.reader(self._recorder, **form, strict=True)
+        self._usual_width = _usual_width(first, form)
         with told_as(ConfigError, "CSV header", csv.Error):
             self.header = next(filter(None, self._reader), [])
+
+    def report_width(self, note: RowNote) -> None:
+        """Note a header that has not as many cells as most of the first rows."""
+        if self._usual_width:
+            text = (
+                f"the header has {pluralize(len(self.header), 'cell')}, and most of the first rows have "
+                f"{self._usual_width}: the first line must name each column, and nothing may stand above it"
+            )
+            note(Message("header-odd", text, cells=len(self.header), usual=self._usual_width))
 
     def __iter__(self) -> Iterator[list[str] | csv.Error]:
         is_single = len(self.header) == 1  # so that a delimiter in a row is a fault of it
@@ -275,6 +307,18 @@ class _Rows:
                     return
                 if row and (len(row) == 1 or is_single or any(row)):
                     yield row
+
+
+def _usual_width(first: Sequence[str], form: Mapping[str, Any]) -> int:
+    """Return the number of cells of most of the first rows, if the header has another; otherwise 0.
+
+    It counts only if it is above 1, as in a table; `form` are arguments of `csv.reader`.
+    """
+    with suppress(csv.Error):
+        widths = [len(row) for row in csv.reader(first[: 1 + _LOOKED_AT], **form, strict=True) if row]
+        for width, n in Counter(widths[1:]).most_common(1):
+            return width if width not in {1, widths[0]} and 2 * n >= len(widths) else 0
+    return 0
 
 
 def _first_lines(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:

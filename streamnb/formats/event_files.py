@@ -24,6 +24,7 @@ import zstandard
 
 from streamnb.errors import ConfigError, LogError, told_as
 from streamnb.formats.event_csv import (
+    DELIMITERS,
     MAX_ROW,
     NO_TEXT,
     NOT_DECODED,
@@ -40,7 +41,7 @@ MAX_LINE = MAX_ROW
 FileName = str | os.PathLike[str]
 
 _COLUMNS = CsvColumns()
-_CSV = {".csv", ".tsv"}
+_CSV, _JSON = {".csv", ".tsv"}, {".json", ".jsonl", ".ndjson"}
 _BUFFER = 1 << 16
 _COMPRESSED_CHUNK = 1 << 10  # small: a hostile zstandard block grows more than ten thousandfold
 _GZIP = re.compile(rb"\x1f\x8b")
@@ -224,6 +225,8 @@ class CountedEvents:
             if is_first:
                 is_first = not line.strip()
                 self._refuse_other_json(line)
+                if not is_first and _suffix(self.name) not in _JSON:
+                    self._refuse_table(line, stream)
             if line.strip():
                 if is_utf8 and not line.isascii() and not _is_utf8(line):
                     is_utf8 = False
@@ -252,6 +255,16 @@ class CountedEvents:
         ):
             if begins.match(line):
                 raise LogError(f"{what}: write one object a line, as `jq -c {program}` does")
+
+    def _refuse_table(self, line: bytes, stream: io.BufferedReader[Any]) -> None:
+        """Raise LogError if the first two lines have the same number of a delimiter, and are not JSON."""
+        delimiters = [one for one in map(str.encode, DELIMITERS) if one in line]
+        if not delimiters or line.lstrip().startswith((b"{", b"[", b'"{')):
+            return
+        second = stream.peek(1).partition(b"\n")[0]
+        if any(line.count(one) == second.count(one) for one in delimiters):
+            what = "standard input" if self.name == "-" else "a file of this name"
+            raise LogError(f"looks like CSV, but {what} is read as JSON lines; a name like events.csv is CSV")
 
     def _text_lines(self, stream: io.BufferedReader[Any], encoding: str, newline: str = "") -> Iterator[str]:
         text = io.TextIOWrapper(stream, encoding=encoding, errors="surrogateescape", newline=newline)

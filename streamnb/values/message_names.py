@@ -94,6 +94,7 @@ MESSAGES: Mapping[str, Level] = {
     "file-without-keys": _WARNING,
     "labels-topic-not-read": _WARNING,
     "label-source-refused": _WARNING,
+    "label-event-not-found": _WARNING,
     # Quality of data
     "nothing-learned": _WARNING,
     "dead-letters-found": _WARNING,
@@ -118,6 +119,7 @@ MESSAGES: Mapping[str, Level] = {
     "values-not-used": _WARNING,
     "encoding-wrong": _WARNING,
     "row-quoting-odd": _WARNING,
+    "header-odd": _WARNING,
     "bytes-as-hexadecimal": _WARNING,
     "no-attribute-declared": _INFO,
     "proposal-mended": _INFO,

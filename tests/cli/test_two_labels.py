@@ -72,6 +72,14 @@ def test_a_string_that_it_does_not_take_is_named(rows, capsys):
     assert main(["evaluate", "rows.csv", *own]) == 0
 
 
+def test_a_string_that_a_classifier_of_many_classes_does_not_take_is_named(rows, capsys):
+    rows(lambda i, _: "abc"[i % 3], {"colour": "red"})
+    flags = ["--label-column", "label", "--model", "river.naive_bayes:GaussianNB"]
+    assert main(["evaluate", "rows.csv", *flags]) == 2
+    assert "a GaussianNB takes no strings (" in (said := capsys.readouterr().err)
+    assert "attribute 'colour' is 'red'" in said
+
+
 def test_a_classifier_of_many_classes_gets_the_labels_as_they_are(rows, capsys):
     rows(lambda i, _: "abc"[i % 3], {})
     own = ["--label-column", "label", "--model", "own_models:texts", "--json"]

@@ -80,6 +80,11 @@ ODD = [  # events, how they are read, where they come from, what is said
      ["has $.text, which is declared; did you mean $.body? `streamnb init e.jsonl` declares where texts are"]),
     ([{"ID": "e", "text": "a", "label": "b"}] * 30, PLAIN, LINES,
      ["$.ID: not read", "has $.id; did you mean $.ID?", "30 dead letters of 30 events: missing at $.id"]),
+    (events(label=label, features=lambda i: {"x": f"word{'abcdefgh'[i // 9]}" if i % 9 == 0 else f"{i},5"}), PLAIN, InputOrigin("e.csv", True, True),
+     ["with a decimal comma, and each is taken for one value: --decimal , reads them",
+      'numbers, but for 5 cells such as "worda", "wordb", "wordc", each taken for one value']),
+    (events(label=label, features=lambda i: {"x": f"{i + 1}_010"}), PLAIN, InputOrigin("e.csv", True, True),
+     ["with underscores between thousands, and each is taken for one value: --thousands _ reads them"]),
     (events(label=label, text="a", ts="soon"), PLAIN, LINES, ["40 dead letters of 40 events: wrong-type at $.ts"]),
     (events(label=label, text="a", TS=1.7e9), PLAIN, LINES, ["$.TS: not read", "has $.ts; did you mean $.TS?"]),
     (events(label=label, text="a"), EventSchema(ts_path="$.when"), LINES, ["has $.when: --set events.ts=PATH"]),
@@ -135,6 +140,18 @@ UNSUSPECTED = [
     labelled("a", n=5),
     labelled(*"abc", n=3),
 ]
+
+
+def test_a_third_spelling_of_a_label_is_named_in_a_file():
+    odd = DataQuality(PLAIN, expects_label=True)
+    told = []
+    for n, name in enumerate(["sun", "rain", "Sun", "sun"] * 5 + ["SUN", "sUn", "SuN"] * 5):
+        odd.look(json.dumps({"id": f"e{n}", "text": "a", "label": name}).encode())
+        told += odd.news()
+    told += odd.news(is_over=True)
+    assert len(told) == 2
+    assert "'sun', 'Sun'; --set" in told[0]
+    assert "'sun', 'Sun', 'SUN'; --set" in told[1]
 
 
 @pytest.mark.parametrize(("given", "expected"), LABELS)

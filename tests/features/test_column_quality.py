@@ -31,6 +31,15 @@ ODD = [
     ([f"1,{n + 100}.5" for n in range(30)], "pandas.read_csv(..., thousands=',') reads them"),
     ([f"{n}.5" for n in range(30)], "looks like numbers in strings, and each is taken for one value: X['x'].astype(float)"),
     ([f"\u2212{n}.5" for n in range(30)], 'write -0.5 for "\u22120.5"'),
+    ([f"{n}_000" for n in range(1, 31)], "with underscores between thousands"),
+    ([f"{n}.4\u00d710^5" for n in range(30)], 'write 0.4e5 for "0.4\u00d710^5"'),
+    ([f"($1,{n + 100}.50)" if n % 2 else f"${n}.00" for n in range(30)], 'numbers with a unit ("$")'),
+    ([f"{n}.4D+05" for n in range(30)], 'write 0.4e+05 for "0.4D+05"'),
+    ([f"{n}x{n % 7}" for n in range(30)], None),
+    ([f"{n}:{59 - n}.5" for n in range(30)], 'write 59.5 for "0:59.5"'),
+    ([f"{n}:00" for n in range(8, 18)] * 3, None),
+    ([*(f"{n},5" for n in range(24)), *"pqrstu"], "with a decimal comma"),
+    ([*(f"{n},5" for n in range(12)), *"abcdefghijklmnopqr"], None),
     ([f"{n} mmHg" for n in range(30)], 'looks like numbers with a unit ("mmHg")'),
     ([*(n / 2 for n in range(28)), "k.A.", "?"], 'numbers, but for 2 values such as "k.A.", "?", each taken for one value: replace these by NaN'),
     ([*"xyz"] * 10, None),
@@ -57,10 +66,26 @@ def test_labels_that_are_similar_are_warned_of_once_for_each_group():
     model, values = NaiveBayes(), frame([1.0] * 30)
     (text,) = warned(model.learn_many, values, [" offen", "Offen", "zu"] * 10)
     assert "classes of their own: ' offen', 'Offen'; y.str.strip().str.casefold() makes" in text
+    (text,) = warned(model.learn_many, values, ["offen", "zu", "auf"] * 10)
+    assert "classes of their own: ' offen', 'Offen', 'offen'; y.str" in text, "a third spelling is news"
     assert warned(model.learn_many, values, ["offen", "zu", "auf"] * 10) == []
+    many = [f"{'o' * i}{'O' * (5 - i)}" for i in range(5)]
+    found = [text for label in many for text in warned(model.learn_many, values[:2], [label, label])]
+    assert len(found) == 3, "of two, of three, and of four"
     (text,) = warned(model.learn_many, values, ["ZU"] * 30)
     assert "'zu', 'ZU'" in text
     assert warned(NaiveBayes().learn_many, values, [1, 2, True] * 10) == []
+
+
+@pytest.mark.parametrize("kind", [NaiveBayes, BayesOptimalNB])
+def test_predicting_and_learning_a_frame_warns_as_learning_does(kind):
+    model, values = kind(), frame([f"{n},5" for n in range(30)])
+    labels = ["a", "A"] * 15
+    column, label = warned(model.predict_then_learn_many, values, labels)
+    assert "with a decimal comma" in column
+    assert "classes of their own: 'a', 'A'" in label
+    assert warned(model.predict_then_learn_many, values, labels) == []
+    assert warned(kind().predict_then_learn_many, values, [None] * 30) == [column]
 
 
 def test_an_estimator_warns_once_of_columns_and_labels():

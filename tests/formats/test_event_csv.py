@@ -430,6 +430,61 @@ def test_what_cannot_be_decoded_is_said_and_read_by_its_encoding(told, tmp_path)
     assert ("row 0 is not UTF-8" in err, "none of" in err) == (True, False)
 
 
+QUOTED = [
+    ("id,label,x\n1,'a','p, q'\n2,'b','it''s'\n3,c,'r'\n", (), [("a", "p, q"), ("b", "it's"), ("c", "r")]),
+    ("'id','label','x'\n1,a,p\n2,b,q\n", (), [("a", "p"), ("b", "q")]),
+    ("id;label;x\n1;'a';p\n2;b;q\n", (), [("'a'", "p"), ("b", "q")]),
+    ("id;label;x\n1;'a';p\n2;b;q\n", ("--quote", "'"), [("a", "p"), ("b", "q")]),
+    ("id,label,x\n1,'a','p'\n2,'b','q'\n", ("--quote", '"'), [("'a'", "'p'"), ("'b'", "'q'")]),
+    ("id,label,x\n1,'a','p'\n2,'b','q'\n", ("--no-quoting",), [("'a'", "'p'"), ("'b'", "'q'")]),
+    ("id,label,x\n1,'a',\"p\"\n2,'b',\"q\"\n", (), [("'a'", "p"), ("'b'", "q")]),
+    ("id,label,x\n1,~a~,~p, q~\n", ("--quote", "~"), [("a", "p, q")]),
+    ("id\tlabel\tx\n1\t'a'\t'p\tq'\n2\t'b'\t'r'\n", (), [("a", "p\tq"), ("b", "r")]),
+]
+
+
+@pytest.mark.parametrize(("table", "options", "expected"), QUOTED)
+def test_the_quote_of_cells_is_detected_or_given(told, tmp_path, table, options, expected):
+    (tmp_path / "e.csv").write_text(table)
+    code, _, err = told("evaluate", "e.csv", *options, "--predictions", "p.jsonl", "--json")
+    assert code == 0, err
+    written = (tmp_path / "p.jsonl").read_text().splitlines()
+    assert [json.loads(line)["truth"] for line in written] == [label for label, _ in expected]
+    quoting = False if "--no-quoting" in options else None
+    quote = options[1] if "--quote" in options else ""
+    rows = rows_to_events(table.splitlines(keepends=True), CsvColumns(quoting=quoting, quote=quote))
+    assert [json.loads(row)["features"]["x"] for row in rows] == [x for _, x in expected]
+
+
+@pytest.mark.parametrize(
+    "above", ["# made by a sensor; in May\n", '"Konto";"DE12"\n"Zeitraum";"Januar"\n\n', "label;x\n"]
+)
+def test_what_stands_above_the_header_or_lacks_a_name_is_reported(told, tmp_path, above):
+    names = "" if above.startswith("label") else "id;label;x\n"
+    (tmp_path / "e.csv").write_text(above + names + "".join(f"{n};{'ab'[n % 2]};{n}\n" for n in range(30)))
+    said = (
+        "and most of the first rows have 3: the first line must name each column, and nothing may stand above"
+    )
+    for command in ("evaluate", "init"):
+        assert told(command, "e.csv")[2].count(said) == 1
+    (tmp_path / "e.csv").write_text("id;label;x\n" + "".join(f"{n};{'ab'[n % 2]};{n}\n" for n in range(30)))
+    assert said not in told("evaluate", "e.csv")[2]
+
+
+@pytest.mark.parametrize("name", ["e.txt", "e.data", "e.dat", "e"])
+def test_a_table_under_another_name_is_refused_with_the_name_it_needs(told, tmp_path, name):
+    (tmp_path / name).write_text("id,label,x\n1,a,2\n2,b,3\n")
+    for command in ("evaluate", "replay", "init"):
+        code, _, err = told(command, name)
+        assert (code, "looks like CSV, but a file of this name is read as JSON lines" in err) == (1, True)
+    (tmp_path / name).write_text(
+        '{"id": "1", "text": "u,v", "label": "a"}\n{"id": "2", "text": "v,w", "label": "b"}\n'
+    )
+    assert told("evaluate", name)[0] == 0
+    (tmp_path / "e.jsonl").write_text("a,b\nc,d\n")
+    assert "dead letter" in told("evaluate", "e.jsonl")[2], "JSON lines, of which each is invalid"
+
+
 def test_no_row_of_a_table_of_tabs_vanishes(told, tmp_path):
     texts = [f"free cash {n}" for n in range(200)]
     texts[3:180:15] = [f'"{text}' for text in texts[3:180:15]]
@@ -482,6 +537,10 @@ def test_what_is_odd_behind_the_first_events_is_said_too():
 
 REFUSED = [
     ("evaluate e.jsonl --decimal ,", "--decimal: e.jsonl has no cells, but is read as JSON lines"),
+    ("evaluate e.jsonl --quote '", "--quote: e.jsonl has no cells"),
+    ("evaluate e.csv --quote ' --no-quoting", "--quote ' and --no-quoting contradict each other"),
+    ("evaluate e.csv --quote | --delimiter |", "--quote | and --delimiter contradict each other"),
+    ("evaluate e.csv --quote ab", "expected one character that is in no word"),
     ("evaluate e.jsonl --no-quoting", "--no-quoting: e.jsonl has no cells"),
     ("evaluate e.parquet --thousands ,", "--thousands: e.parquet has no cells of text, but is Parquet"),
     ("evaluate e.parquet --encoding cp1252", "--encoding: e.parquet has no cells of text"),

@@ -49,6 +49,7 @@ _IDS = ("id", "_id", "uuid", "event_id", "message_id")
 _LABELS = ("label", "class", "category", "target", "truth", "outcome", "y")
 _TIMES = ("ts", "timestamp", "time", "created_at", "date")
 _MOST_ATTRIBUTES = 100
+_YEAR = 365 * 86_400  # seconds
 _MOST_NAMES = 10  # different numbers with a unit that may be names, such as "36 months" and "60 months"
 _MOST_CANDIDATES = 5  # for the label
 _LEFT_OUT = "# left out: "
@@ -79,6 +80,8 @@ def run(options: argparse.Namespace) -> int:
         return _proposed(options, given, (places, forced), seen, n)
 
     text, trial = _mended(propose, read, seen, places, forced)
+    if trial.raws and trial.faults.total() == len(trial.raws):
+        raise ConfigError(_why_no_event(trial.raws, context.schema(trial.config)))
     text += _aliases(trial, is_all=len(trial.raws) < options.events)
     try:
         with Path(options.out).open("x", encoding="utf-8") as out:
@@ -94,6 +97,7 @@ def run(options: argparse.Namespace) -> int:
         "dead_letters": letters,
         "attributes": len(config.attributes),
         "left_out": left_out,
+        **({"dead_letter_reasons": trial.tally.rows()} if letters else {}),
     }
     if options.json:
         print(json.dumps(summary | {"places": {name: render_path(path) for name, path in places.items()}}))
@@ -191,7 +195,7 @@ def _sample(
     n = sum(look(raw, seen, named) for raw in raws)
     for one in seen.values():
         if (notation := notation_of(one, options.decimal)) is not None and notation.written:
-            one.decided = f"(numbers {notation.what}: write them in ASCII)"
+            one.decided = f"(numbers {notation.what}: write plain ones)"
         elif len(one.values) > _MOST_NAMES and units_of(one):
             one.decided = "(numbers with a unit: write the numbers alone)"
     return raws, seen, n
@@ -313,7 +317,9 @@ def _places(
         )
     labels = (p for p in named("label", _LABELS) if seen[p].types <= label_types and not seen[p].differ)
     times = (
-        p for p in named("ts", _TIMES) if list not in seen[p].types and all(map(_is_time, seen[p].values))
+        p
+        for p in named("ts", _TIMES)
+        if list not in seen[p].types and all(map(_is_time, seen[p].values)) and not _are_of_1970(seen[p])
     )
     found = {"id": next(iter(unique), None), "label": next(labels, None), "ts": next(times, None), **flags}
     return {role: path for role, path in found.items() if path is not None and role != "text"}
@@ -324,6 +330,11 @@ def _number_for(role: str, names: tuple[str, ...], seen: Mapping[Keys, FieldSumm
     numbers = (p for name in names for p in seen if p[-1].lower() == name and seen[p].types & {int, float})
     place = next(map(render_path, numbers), None)
     return "" if place is None else f'{place} is a number, and the {role} must be a string, such as "17"; '
+
+
+def _are_of_1970(one: FieldSummary) -> bool:
+    """Return whether no number is a time after 1970, as with days, or milliseconds since a start."""
+    return one.types <= {int, float} and all(value < _YEAR for value in one.values)
 
 
 def _is_time(value: Any) -> bool:
@@ -359,6 +370,7 @@ def _proposed(
             "--missing": options.missing,
             "--decimal": options.decimal.strip("."),
             "--thousands": options.thousands,
+            "--quote": options.quote,
             "--encoding": options.encoding,
         }
         cells = [f"{flag}={value}" for flag, value in flags.items() if value]
@@ -390,6 +402,8 @@ def _proposed(
 
 
 def _why_not_read(one: FieldSummary) -> str:
+    if one.values and _are_of_1970(one):
+        return "its times are in 1970, and seconds since 1970 are expected"
     reasons = (why for value in one.values if (why := _why_no_time(value)))
     return next(reasons, "it is not a time, and would make events dead letters")
 

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from streamnb.cli.timed_batches import parts_of
 from streamnb.config import Config
 from streamnb.config.config_literals import literal
+from streamnb.engine.journal.event_locator import EventLocator
 from streamnb.engine.journal.journal_history import last
-from streamnb.engine.ports import Log, NewRecord
+from streamnb.engine.ports import Log, NewRecord, Record
 from streamnb.errors import ConfigError, LogError, MalformedEvent, Unavailable, UnknownTopic, told_as
-from streamnb.events import LabelRecord, Retraction
-from streamnb.formats.codec import UNNAMED, decode_label, encode_label
+from streamnb.events import Event, LabelRecord, Retraction
+from streamnb.formats.codec import UNNAMED, decode_event, decode_label, encode_label
 from streamnb.formats.event_files import open_counted
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.terminal_text import warn
@@ -28,6 +29,8 @@ from streamnb.values.parameter_checks import pluralize
 
 _AT_ONCE = 1000
 _MOST_CLASSES = 10_000  # remembered to detect similar ones
+_MOST_PREDICTIONS = 100_000  # searched for the id of one label
+_MOST_SIMILAR = 4  # warnings
 _PATIENCE = 0.2  # seconds that a label waits for a batch to fill
 
 
@@ -46,7 +49,26 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps({"labels": count, "topic": topic, "log": config.log.url}))
     else:
         print(f"{pluralize(count, 'label')} written to {topic} of {config.log.url}")
+    if options.id is not None:
+        _report_unknown(config, options.id)
     return 0
+
+
+def _report_unknown(config: Config, id_: str) -> None:
+    """Print a warning if no recent event has this id."""
+    topics, schema = config.topics, context.schema(config)
+    of = (list(topics.events), topics.predictions, topics.journal)
+
+    def read(record: Record) -> Event:
+        return decode_event(record.value, schema, record.key, record.timestamp)
+
+    with closing(context.existing_log(config)) as log, suppress(UnknownTopic, Unavailable):
+        if not EventLocator(log, of, config.model.name, read).has_event(id_, _MOST_PREDICTIONS):
+            text = (
+                f"no event {id_!r} is among the newest {_MOST_PREDICTIONS:,} predictions, or waits to be "
+                "predicted: its label has no effect unless the event comes"
+            )
+            warn(Message("label-event-not-found", text, id=id_))
 
 
 def labels_topic(config: Config) -> str:
@@ -135,22 +157,23 @@ def _given(options: argparse.Namespace, config: Config) -> LabelRecord | Retract
 
 
 def _looked_at(verdicts: Iterable[LabelRecord | Retraction]) -> Iterator[LabelRecord | Retraction]:
-    """Yield the records; warn once about labels with outer blanks, and once about similar labels."""
-    met: dict[str, str] = {}
-    warned: set[str] = set()
+    """Yield the records; warn once about labels with outer blanks, and of the first similar labels."""
+    groups: dict[str, list[str]] = {}
+    n_similar = n_blanks = 0
     for one in verdicts:
-        if isinstance(one, LabelRecord) and one.label is not None:
-            label, text = one.label, ""
-            other = met.get(folded(label), label)
-            if len(met) < _MOST_CLASSES:
-                met.setdefault(folded(label), label)
-            if other != label:
-                text = f"{other!r}, {label!r}: {ALIKE}"
-            elif label != label.strip():
+        if isinstance(one, LabelRecord) and (label := one.label) is not None:
+            group = groups.get(folded(label), [])
+            if label not in group and len(groups) < _MOST_CLASSES:
+                group = groups.setdefault(folded(label), group)
+                group.append(label)
+                if len(group) in {2, 3} and n_similar < _MOST_SIMILAR:
+                    n_similar += 1
+                    text = f"{', '.join(map(repr, group))}: {ALIKE}"
+                    warn(Message("labels-alike", text, label=label))
+            if label != label.strip() and len(group) < 2 and not n_blanks:
+                n_blanks = 1
                 text = f"label {label!r} has blanks at its ends: it is another class than {label.strip()!r}"
-            if text and (kind := "alike" if other != label else "blanks") not in warned:
-                warned.add(kind)
-                warn(Message("labels-alike" if kind == "alike" else "label-has-blanks", text, label=label))
+                warn(Message("label-has-blanks", text, label=label))
         yield one
 
 

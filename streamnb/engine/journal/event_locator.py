@@ -110,6 +110,23 @@ class EventLocator:
                 published = [self._newest(event.id, most, commit.now)]
         return self._whereabouts(commit, place, published, records)
 
+    def has_event(self, id_: str, most: int) -> bool:
+        """Return whether an id is among the newest `most` predictions, or the newest thousand events."""
+        with suppress(_Unmet):
+            self._newest(id_, most)
+            return True
+        return any(
+            self._has_id(record, id_)
+            for topic in self._events
+            for partition, (first, end) in self._log.offset_ranges(topic).items()
+            for record in self._between(partition, max(first, end - _AT_ONCE), end, _AT_ONCE)
+        )
+
+    def _has_id(self, record: Record, id_: str) -> bool:
+        with suppress(MalformedEvent):
+            return self._read(record).id == id_
+        return False
+
     def _whereabouts(
         self,
         commit: JournalRecord,

@@ -13,7 +13,7 @@ from river import base
 
 from streamnb.errors import UnlearnError
 from streamnb.features.attributes import Attribute
-from streamnb.features.column_quality import warn_of_columns, warn_of_labels, warn_of_sentences
+from streamnb.features.column_quality import warn_of_frame, warn_of_sentences
 from streamnb.features.data_frames import is_frame
 from streamnb.features.encoded_batch import Batch, Encoded
 from streamnb.features.event_reader import EventReader
@@ -151,8 +151,7 @@ class CountingModel(LearnedCounts, base.MiniBatchClassifier):  # type: ignore[mi
         before = self.n_events
         self._learn(self._encode(X, y, w, ts))
         if is_frame(X):
-            warn_of_columns(X, self._reader.declared, self._reader.told_odd)
-            warn_of_labels(self._statistics.classes, self._reader.told_odd)
+            warn_of_frame(self._reader, X, self._statistics.classes)
         if before.bit_length() < self.n_events.bit_length():
             first = X.head(1).to_dict("records") if is_frame(X) else X
             x = first[0] if isinstance(first, Sequence) else {}
@@ -172,7 +171,10 @@ class CountingModel(LearnedCounts, base.MiniBatchClassifier):  # type: ignore[mi
             ws: their weights; 1 by default.
             ts: their times in seconds, for models that decay; other models ignore them.
         """
-        return self._posteriors(self._encode(xs, ys, ws, ts), learn=True)
+        answer = self._posteriors(self._encode(xs, ys, ws, ts), learn=True)
+        if is_frame(xs):
+            warn_of_frame(self._reader, xs, self._statistics.classes)
+        return answer
 
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``: exactly on counts, to rounding on moments.

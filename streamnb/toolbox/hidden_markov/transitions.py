@@ -49,8 +49,7 @@ def log_m_estimate(counts: Ints, m: float, p: npt.ArrayLike | None = None) -> Fl
 class Transitions:
     """Counts of a chain over states numbered in order of appearance; the first counts sum to n sequences.
 
-    Merging adds the counts, as if all sequences had been learned here. A chain without counts is the
-    identity. All operations are exact, in any order.
+    Learning and unlearning are exact, in any order.
 
     Attributes:
         states: K, number of states; it grows by `update` and `grow`, and never shrinks.

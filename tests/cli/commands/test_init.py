@@ -476,3 +476,22 @@ def test_columns_that_flags_and_names_mean_are_found_behind_a_thousand_others(in
         assert (code, told["dead_letters"], made.events.label) == (0, 0, label)
     Path("e.csv").write_text(content.replace("churn", "label"))
     assert main(["evaluate", "e.csv", "--set", "model.kind=naive_bayes"]) == 0
+
+
+def test_a_proposal_under_which_each_event_is_a_dead_letter_is_not_written(init):
+    rows = [{"id": f"e{n}", "features": {"n": {"long": f"{n}x"}}, "label": "ab"[n % 2]} for n in range(40)]
+    code, made, said = init("e.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (code, made) == (2, None)
+    assert "none of 40 events could be decoded; 40 wrong-type at $.features.n" in said
+    assert "nothing was written" in said
+
+
+def test_days_are_not_proposed_as_times(init):
+    """Excel counts days since 1900: read as seconds, they are of the first hours of 1970."""
+    rows = [
+        {"id": f"e{n}", "features": {"date": 45_000 + n % 9, "x": n / 3}, "label": "ab"[n % 2]}
+        for n in range(40)
+    ]
+    code, made, _ = init("e.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (code, made.events.ts) == (0, "$.ts")
+    assert "date" in {one.name for one in made.attributes}

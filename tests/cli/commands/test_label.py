@@ -62,7 +62,10 @@ def test_labels_before_a_line_that_is_none_are_written(tmp_path, monkeypatch, ca
     [
         (["spam", "ham", "spam"], []),
         (["spam ", "ham "], ["label 'spam ' has blanks at its ends: it is another class than 'spam'"]),
-        (["spam", "Spam", "SPAM", "spam"], ["'spam', 'Spam': labels that differ only by case, blanks or"]),
+        (
+            ["spam", "Spam", "SPAM", "spam", "sPAM"],
+            ["'spam', 'Spam': labels that differ only by", "'spam', 'Spam', 'SPAM': labels that differ"],
+        ),
         (["not spam", "not  spam"], ["'not spam', 'not  spam': labels that differ only by"]),
         (["caf\u00e9", "cafe\u0301"], ["'caf\u00e9', 'cafe\u0301': labels that differ only by"]),
         (["ham", "\ufeffham"], [r"'ham', '\ufeffham': labels that differ only by"]),
@@ -168,3 +171,25 @@ def test_the_source_of_a_file_is_that_of_lines_that_name_none(tmp_path, monkeypa
         1,
         1,
     ]
+
+
+def test_a_label_of_an_id_that_no_event_has_is_reported(tmp_path, monkeypatch, capsys):
+    """An event may be predicted, or wait to be; a label before both is the first sign of a wrong id."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "events.jsonl").write_text('{"id": "e1", "text": "w"}\n{"id": "e2", "text": "w"}\n')
+    assert main(["replay", "events.jsonl", *LOG]) == 0
+
+    def warning_of(event_id):
+        capsys.readouterr()
+        assert main(["label", event_id, "x", *LOG, "--json"]) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out)["labels"] == 1
+        return err
+
+    unknown = "streamnb: warning: no event 'e9' is among the newest 100,000 predictions, or waits"
+    assert [warning_of(name) for name in ("e1", "e2")] == ["", ""]
+    assert warning_of("e9").startswith(unknown)
+    run = ("run", "--until-end", "--set", "http.listen=", "--set", "model.kind=naive_bayes")
+    assert main([*run, *LOG]) == 0
+    assert [warning_of(name) for name in ("e1", "e2")] == ["", ""]
+    assert warning_of("e9").startswith(unknown)
