@@ -9,9 +9,10 @@ from msgspec import UNSET
 
 from streamnb.config import Config, restored
 from streamnb.engine.journal.checkpoint import Checkpoint, origin_of
-from streamnb.engine.journal.event_locator import EventLocation, EventLocator, PublishedPrediction
+from streamnb.engine.journal.event_locator import EventLocation, EventLocator
 from streamnb.engine.journal.journal_entries import refuse_forgotten
 from streamnb.engine.journal.journal_history import entries
+from streamnb.engine.journal.prediction_search import PublishedPrediction
 from streamnb.engine.journal.recovery import recover, standing
 from streamnb.engine.labels.delayed_labels import DelayedLabels
 from streamnb.engine.ports import Log, Partition, Record, bytes_of

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from streamnb.cli.timed_batches import parts_of
 from streamnb.config import Config
 from streamnb.config.config_literals import literal
-from streamnb.engine.journal.event_locator import EventLocator
 from streamnb.engine.journal.journal_history import last
+from streamnb.engine.journal.prediction_search import PredictionSearch
 from streamnb.engine.ports import Log, NewRecord, Record
 from streamnb.errors import ConfigError, LogError, MalformedEvent, Unavailable, UnknownTopic, told_as
 from streamnb.events import Event, LabelRecord, Retraction
@@ -57,13 +57,13 @@ def run(options: argparse.Namespace) -> int:
 def _report_unknown(config: Config, id_: str) -> None:
     """Print a warning if no recent event has this id."""
     topics, schema = config.topics, context.schema(config)
-    of = (list(topics.events), topics.predictions, topics.journal)
 
     def read(record: Record) -> Event:
         return decode_event(record.value, schema, record.key, record.timestamp)
 
     with closing(context.existing_log(config)) as log, suppress(UnknownTopic, Unavailable):
-        if not EventLocator(log, of, config.model.name, read).has_event(id_, _MOST_PREDICTIONS):
+        search = PredictionSearch(log, topics.predictions, config.model.name)
+        if not search.has_event(id_, _MOST_PREDICTIONS, topics.events, read):
             text = (
                 f"no event {id_!r} is among the newest {_MOST_PREDICTIONS:,} predictions, or waits to be "
                 "predicted: its label has no effect unless the event comes"

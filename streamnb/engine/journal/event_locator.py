@@ -14,26 +14,21 @@ from typing import NamedTuple
 
 from streamnb.engine.journal.checkpoint import positions_of
 from streamnb.engine.journal.journal_history import decoded, last
+from streamnb.engine.journal.prediction_search import (
+    PredictionNotFoundError,
+    PredictionSearch,
+    PublishedPrediction,
+    records_between,
+)
 from streamnb.engine.journal.slice_replay import SliceReader
 from streamnb.engine.ports import Log, Partition, Record
-from streamnb.errors import JournalError, LogError, MalformedEvent, OutOfRange
-from streamnb.events import Event, Prediction
+from streamnb.errors import JournalError, LogError, MalformedEvent
+from streamnb.events import Event
 from streamnb.formats.codec import decode_prediction
 from streamnb.formats.journal_record import JournalRecord, decode_journal
 
-_FEW, _AT_ONCE, _STEP = 10, 1000, 10_000  # records
+_FEW, _AT_ONCE = 10, 1000  # records
 _NEVER = "it was not processed yet, or lies before the journal's first record"
-
-
-class _Unmet(LogError):  # noqa: N818  as its siblings
-    """No prediction was found."""
-
-
-class PublishedPrediction(NamedTuple):
-    """A prediction, and its record."""
-
-    record: Record
-    prediction: Prediction
 
 
 class EventLocation(NamedTuple):
@@ -74,10 +69,11 @@ class EventLocator:
     ) -> None:
         self._events, self._predictions, self._journal = topics
         self._log, self._model, self._read = log, model, read
+        self._search = PredictionSearch(log, self._predictions, model)
 
     def by_id(self, id_: str, most: int) -> EventLocation:
         """Return the last event of an id predicted among the newest `most`; raise LogError without one."""
-        found = self._newest(id_, most)
+        found = self._search.newest(id_, most)
         if found.prediction.model.journal is not None:
             raise LogError(
                 f"{_place(found.record)} is a scorer's prediction of {id_!r}, by the model after journal "
@@ -106,26 +102,9 @@ class EventLocator:
             raise LogError(f"{_place(record)}, of event {event.id!r}: {_NEVER}")
         published = self._published(event.id, commit.now)
         if not published:
-            with suppress(_Unmet):
-                published = [self._newest(event.id, most, commit.now)]
+            with suppress(PredictionNotFoundError):
+                published = [self._search.newest(event.id, most, commit.now)]
         return self._whereabouts(commit, place, published, records)
-
-    def has_event(self, id_: str, most: int) -> bool:
-        """Return whether an id is among the newest `most` predictions, or the newest thousand events."""
-        with suppress(_Unmet):
-            self._newest(id_, most)
-            return True
-        return any(
-            self._has_id(record, id_)
-            for topic in self._events
-            for partition, (first, end) in self._log.offset_ranges(topic).items()
-            for record in self._between(partition, max(first, end - _AT_ONCE), end, _AT_ONCE)
-        )
-
-    def _has_id(self, record: Record, id_: str) -> bool:
-        with suppress(MalformedEvent):
-            return self._read(record).id == id_
-        return False
 
     def _whereabouts(
         self,
@@ -139,50 +118,6 @@ class EventLocator:
 
     # Predictions
 
-    def _newest(self, id_: str, most: int, ts: float | None = None) -> PublishedPrediction:
-        """Return the newest prediction of an id, optionally of time `ts`. Raises _Unmet."""
-        extents = dict(self._log.offset_ranges(self._predictions))
-        looked, step, total = 0, _FEW * _FEW, sum(end - first for first, end in extents.values())
-        while looked < most and any(first < end for first, end in extents.values()):
-            found = []
-            for partition, (first, end) in extents.items():
-                start = max(first, end - min(step, most - looked))
-                records = self._between(partition, start, end, _AT_ONCE)
-                ours = [one for record in records if (one := self._ours(record, id_.encode())) is not None]
-                found += [one for one in ours if ts in {None, one.prediction.ts}]
-                extents[partition] = first, start
-                looked += end - start
-            if found:
-                return max(found, key=lambda one: (one.prediction.ts, one.record.offset))
-            step = min(2 * step, _STEP)
-        more = f"of {total:,}: --look-back {total} goes through all"
-        if looked >= total:
-            more = "all that are kept: it was not predicted yet, or refused, or retention has removed it"
-        raise _Unmet(
-            f"found no prediction of {id_!r} by model {self._model!r} among the newest {looked:,} offsets "
-            f"of topic {self._predictions!r}, {more}; --place finds an event by its "
-            "position, also if events.id has changed since"
-        )
-
-    def _between(self, partition: Partition, start: int, end: int, at_once: int) -> Iterator[Record]:
-        """Yield the records of an offset range, except those that retention removes meanwhile."""
-        while start < end:
-            try:
-                found = self._log.read(partition, start, at_once)
-            except OutOfRange:
-                start = max(start + 1, self._log.offsets(partition)[0])
-                continue
-            yield from (record for record in found if record.offset < end)
-            start = found[-1].offset + 1 if found else end
-
-    def _ours(self, record: Record, key: bytes) -> PublishedPrediction | None:
-        if record.key != key:
-            return None
-        with suppress(MalformedEvent):  # written by another program
-            found = decode_prediction(record.value)
-            return PublishedPrediction(record, found) if found.model.name == self._model else None
-        return None
-
     def _published(self, id_: str, ts: float) -> list[PublishedPrediction]:
         """Return the predictions of an id that one commit published, in order."""
 
@@ -194,7 +129,7 @@ class EventLocator:
         found = []
         for partition in self._log.partitions(self._predictions):
             for record in self._from(partition, time_of, ts):
-                one = self._ours(record, id_.encode())
+                one = self._search.read_own(record, id_.encode())
                 if one is not None and one.prediction.ts == ts:
                     found.append(one)
         return found
@@ -210,7 +145,7 @@ class EventLocator:
             at, value = next(
                 (
                     (record.offset, value)
-                    for record in self._between(partition, middle, high, _FEW)
+                    for record in records_between(self._log, partition, middle, high, _FEW)
                     if (value := value_of(record)) is not None
                 ),
                 (high, None),
@@ -219,7 +154,7 @@ class EventLocator:
                 high = middle
             else:
                 low = at + 1
-        for record in self._between(partition, low, end, _AT_ONCE):
+        for record in records_between(self._log, partition, low, end, _AT_ONCE):
             value = value_of(record)
             if value is not None and value != wanted:
                 return
