@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from streamnb.events import REASONS
-
 
 class Level(StrEnum):
     """Severity of a message."""
@@ -126,8 +124,8 @@ MESSAGES: Mapping[str, Level] = {
 }
 """Event name of a message -> its level."""
 
-DEAD_LETTERS: Mapping[str, Level] = dict.fromkeys(REASONS, _WARNING)
-"""Reason of a dead letter -> its level."""
+DEAD_LETTER_LEVEL = _WARNING
+"""Level of each reason in `streamnb.events.REASONS`."""
 
 PROBLEMS: Mapping[str, Level] = {
     "invalid-json": _WARNING,

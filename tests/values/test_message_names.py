@@ -12,7 +12,7 @@ import streamnb
 from streamnb.events import REASONS
 from streamnb.formats.terminal_text import emit, note, warn
 from streamnb.serving.problem_details import CODES
-from streamnb.values.message_names import DEAD_LETTERS, MESSAGES, PROBLEMS, level_of
+from streamnb.values.message_names import MESSAGES, PROBLEMS, level_of
 from streamnb.values.messages import Message
 
 PACKAGE = Path(streamnb.__file__).parent
@@ -106,7 +106,7 @@ def test_each_reason_in_the_source_is_listed():
         for node in calls(source):
             if called(node) in {"refuse", "MalformedEvent"} and node.args:
                 found |= names_in(node.args[0]) or set()
-    assert found - INNER <= set(DEAD_LETTERS)
+    assert found - INNER <= set(REASONS)
     assert {"oversize", "wrong-type", "label-record"} <= found
 
 
@@ -121,9 +121,8 @@ def test_each_code_in_the_source_is_listed_and_each_listed_code_is_used():
 
 
 def test_names_are_in_kebab_case_and_a_message_is_no_reason_or_code():
-    assert [name for name in (*MESSAGES, *DEAD_LETTERS, *PROBLEMS) if not KEBAB.fullmatch(name)] == []
-    assert set(MESSAGES) & {*DEAD_LETTERS, *PROBLEMS} == set()
-    assert set(DEAD_LETTERS) == set(REASONS)
+    assert [name for name in (*MESSAGES, *REASONS, *PROBLEMS) if not KEBAB.fullmatch(name)] == []
+    assert set(MESSAGES) & {*REASONS, *PROBLEMS} == set()
 
 
 def test_the_pages_have_every_name():
@@ -132,7 +131,7 @@ def test_the_pages_have_every_name():
     assert len(rows) == len(dict(rows)), "each name has one row"
     assert dict(rows) == MESSAGES
     formats = (DOCS / "formats.md").read_text()
-    assert [reason for reason in DEAD_LETTERS if f"\n| `{reason}` |" not in formats] == []
+    assert [reason for reason in REASONS if f"\n| `{reason}` |" not in formats] == []
     codes = re.search(r"\| Status \| `code` \|\n(.*?)\n\n", (DOCS / "ask.md").read_text(), re.DOTALL)[1]
     assert set(re.findall(r"`([a-z0-9-]+)`", codes)) == set(PROBLEMS)
 
