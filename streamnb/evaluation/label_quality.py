@@ -15,7 +15,7 @@ from streamnb.errors import ConfigError
 from streamnb.features.schema_inference import ENOUGH
 from streamnb.formats.event_schema import EventSchema
 from streamnb.values.messages import Message
-from streamnb.values.nominal_values import ALIKE, folded, is_visible
+from streamnb.values.similar_labels import ALIKE, folded, is_visible
 
 _MISSING = frozenset("na n/a #n/a <na> nan null (null) \\n".split())
 _MOST_ALIKE = 3  # groups of labels that are named, and labels of each

@@ -12,7 +12,7 @@ from streamnb.features.event_reader import EventReader
 from streamnb.features.number_notation import QUOTED, Notation, notation_of, odd_cells, units_of
 from streamnb.features.schema_inference import ENOUGH, FieldSummary
 from streamnb.values.messages import Message, warn_user
-from streamnb.values.nominal_values import ALIKE, folded
+from streamnb.values.similar_labels import ALIKE, folded
 
 _FIRST = 1000  # rows of a data frame that are checked
 

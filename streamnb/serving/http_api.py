@@ -50,7 +50,7 @@ from streamnb.serving.problem_details import MEDIA_TYPE, encoded_problem
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.replica import Replica
 from streamnb.values.messages import Message
-from streamnb.values.nominal_values import ALIKE, INVISIBLE, folded, is_visible
+from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
 
 _UNREADABLE, _NOT_FOUND, _CONFLICT, _UNSUPPORTED, _WRONG, _NOT_READY = 400, 404, 409, 415, 422, 503
 _LABELS_SECONDS = 5.0  # to wait for others that write labels

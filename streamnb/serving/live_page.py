@@ -22,7 +22,7 @@ from streamnb.runtime.resent_dead_letters import ResendResult
 from streamnb.serving.live_views import TITLES, PageViews
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.replica import Replica
-from streamnb.values.nominal_values import INVISIBLE, is_visible
+from streamnb.values.similar_labels import INVISIBLE, is_visible
 
 _FORBIDDEN, _UNKNOWN, _CONFLICT, _WRONG = 403, 404, 409, 422
 _DOUBLE_SECONDS = 2.0  # without its script the page sends both clicks of a double click

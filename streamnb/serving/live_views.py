@@ -28,7 +28,7 @@ from streamnb.runtime.resent_dead_letters import DONE, NEVER
 from streamnb.serving.learned_views import ModelPage
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.replica import Replica
-from streamnb.values.nominal_values import folded
+from streamnb.values.similar_labels import folded
 
 SOURCE = "dashboard"
 """The source of labels that are set on the page."""

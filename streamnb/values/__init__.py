@@ -3,7 +3,8 @@
     messages.py              a sentence for people, with its event name and fields
     message_names.py         all names of messages, dead letters and problems over HTTP, with their levels
     example_weights.py       weights and counts in units of 1/1024 example
-    nominal_values.py        the text by which nominal values are compared, and labels that look the same
+    nominal_values.py        the text by which nominal values are compared
+    similar_labels.py        labels that look the same; imports no numpy, as commands use it
     number_ranges.py         whether a number is missing, finite, or in a range
     json_conversion.py       times, durations, decimals and bytes as JSON values
     parameter_checks.py      checks of constructor arguments, and how messages show values

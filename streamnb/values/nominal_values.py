@@ -1,9 +1,8 @@
-"""Comparison of nominal values and of labels, and the range of numbers."""
+"""Values of attributes: comparison of nominal values, and the range of numbers."""
 
 from __future__ import annotations
 
 import numbers
-import unicodedata
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
@@ -56,25 +55,3 @@ def declared_texts(values: Iterable[Any]) -> list[str]:
         if is_missing(value):
             raise ValueError(f"a value must be a string, a boolean or a finite number, not {value!r}")
     return texts
-
-
-ALIKE = "labels that differ only by case, blanks or Unicode form are classes of their own"
-INVISIBLE = "a label needs a character that can be seen"
-
-
-def folded(label: str) -> str:
-    r"""Return the common form of labels that differ only by case, blanks or Unicode form.
-
-    Examples:
-        >>> folded(" Not  Spam"), folded("\u00e9") == folded("e\u0301")
-        ('not spam', True)
-    """
-    if label.isascii() and label.isalnum():
-        return label.lower()
-    seen = "".join(char for char in label if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFKC", " ".join(seen.casefold().split()))
-
-
-def is_visible(label: str) -> bool:
-    """Return whether a label has a character other than blanks and invisible format characters."""
-    return any(not char.isspace() and unicodedata.category(char) != "Cf" for char in label)

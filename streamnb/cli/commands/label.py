@@ -24,8 +24,8 @@ from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.terminal_text import warn
 from streamnb.runtime import context
 from streamnb.values.messages import Message
-from streamnb.values.nominal_values import ALIKE, INVISIBLE, folded, is_visible
 from streamnb.values.parameter_checks import pluralize
+from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
 
 _AT_ONCE = 1000
 _MOST_CLASSES = 10_000  # remembered to detect similar ones

@@ -1,0 +1,26 @@
+"""Labels that look the same, because they differ only by case, blanks or Unicode form, or are blank."""
+
+from __future__ import annotations
+
+import unicodedata
+
+ALIKE = "labels that differ only by case, blanks or Unicode form are classes of their own"
+INVISIBLE = "a label needs a character that can be seen"
+
+
+def folded(label: str) -> str:
+    r"""Return the common form of labels that differ only by case, blanks or Unicode form.
+
+    Examples:
+        >>> folded(" Not  Spam"), folded("\u00e9") == folded("e\u0301")
+        ('not spam', True)
+    """
+    if label.isascii() and label.isalnum():
+        return label.lower()
+    seen = "".join(char for char in label if unicodedata.category(char) != "Cf")
+    return unicodedata.normalize("NFKC", " ".join(seen.casefold().split()))
+
+
+def is_visible(label: str) -> bool:
+    """Return whether a label has a character other than blanks and invisible format characters."""
+    return any(not char.isspace() and unicodedata.category(char) != "Cf" for char in label)
