@@ -625,7 +625,7 @@ def test_a_learner_of_the_other_library_fences_one_that_fell_silent(connect, tmp
     silent = new_worker(connect(old), tmp_path / "s", pace=PACE)
     silent.start("silent")
     successor = new_worker(connect(new, elected_within=PATIENCE), tmp_path / "s", pace=PACE)
-    silent._log._commits._election._member.unsubscribe()  # out of the group, as one that is expelled
+    silent.context.log._commits._election._member.unsubscribe()  # out of the group, as one that is expelled
     successor.start("successor")
     successor.run(until_end=True)
     with pytest.raises(Fenced):
