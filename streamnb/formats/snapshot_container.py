@@ -143,6 +143,12 @@ def encode_chunks(snapshot: Snapshot) -> Iterator[bytes]:
     return _with_checksum(_pieces(prelude + text, arrays))
 
 
+def encoded_length(first: bytes) -> int:
+    """Return the length of the snapshot whose first piece this is."""
+    length: int = _PRELUDE.unpack_from(first)[3]
+    return length
+
+
 def decode(encoded: bytes | bytearray | memoryview) -> Snapshot:
     """Return the snapshot of these bytes; its arrays are copies, writable and in native byte order.
 

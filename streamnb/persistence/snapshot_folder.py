@@ -35,6 +35,7 @@ from streamnb.formats.snapshot_container import (
     load_parts,
     segment_names,
 )
+from streamnb.persistence.compressed_files import MAGIC, DecompressedContent, compressed
 from streamnb.values.messages import Message
 from streamnb.values.type_aliases import Array
 
@@ -112,7 +113,7 @@ class SnapshotFolder:
         1. Validate the snapshot's values before the disk is touched.
         2. Remove temporary files of writers that died.
         3. Write and sync the missing segments, each whole or not at all.
-        4. Write all bytes to a temporary file in the same folder, and sync it.
+        4. Write all bytes, compressed, to a temporary file in the same folder, and sync it.
         5. Rename it, replacing any snapshot of the same journal record.
         6. Sync the folder: from here on the snapshot survives a loss of power.
         7. Of the snapshots up to this one, remove the oldest beyond `keep`, and the snapshots before the
@@ -134,7 +135,7 @@ class SnapshotFolder:
             _make_folder(self.path)
             self._remove_stale(self.path)
             self._save_segments(snapshot)
-            _write_and_rename(chunks, final)
+            _write_and_rename(compressed(chunks), final)
             _sync_folder(self.path)
         self._drop_oldest(snapshot.journal_n, floor_of(snapshot.parts))
         self._drop_segments()
@@ -374,7 +375,11 @@ class SnapshotFolder:
 def read_file(path: Path, alive: Callable[[], None] = lambda: None) -> Snapshot:
     """Return the snapshot of one file of any name, without segments. Raises SnapshotError and OSError."""
     with _Watched(path, alive) as file:
-        return load(file)
+        content = _content_of(file)
+        snapshot = load(content)
+        if isinstance(content, DecompressedContent):
+            content.check_end()
+        return snapshot
 
 
 def save_file(snapshot: Snapshot, path: Path, mode: int | None = 0o666) -> None:
@@ -444,9 +449,14 @@ def _open_file(name: str, flags: int) -> int:
     raise OSError(errno.EINVAL, "it is not a regular file")
 
 
+def _content_of(file: io.BufferedReader[Any]) -> io.BufferedReader[Any]:
+    """Return the decompressed content of a file, or the file itself if it is not compressed."""
+    return DecompressedContent(file) if file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC else file
+
+
 def _named_in(path: Path) -> Sequence[str]:
     with io.FileIO(path, opener=_open_file) as raw, io.BufferedReader(raw) as file:
-        return segment_names(load_parts(file))
+        return segment_names(load_parts(_content_of(file)))
 
 
 def _write_and_rename(chunks: Iterator[bytes], final: Path, mode: int | None = None) -> None:

@@ -24,6 +24,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import zstandard
 
 STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().parents[3] / "shared" / "data"))
 TOPICS = ("events", "labels", "predictions", "metrics", "dead_letters", "journal", "alerts", "tenants")
@@ -399,7 +400,7 @@ def results(life, asks=()):
         for record in life.read("journal")
     ]
     path = max((life.folder / "kept").glob("*.snb"))
-    raw = path.read_bytes()
+    raw = zstandard.decompress(path.read_bytes())
     verified = json.loads(life.command("verify", "--json"))
     portable = {
         "state": state_of(raw, life.prefix, exact=False),

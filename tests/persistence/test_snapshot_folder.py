@@ -29,10 +29,15 @@ from streamnb.persistence.platform_fingerprint import cpu_level, cpu_model, fing
 from streamnb.persistence.snapshot_folder import FoundSnapshotFile, SnapshotFolder
 from tests import ROOT
 from tests.support.program import until
+from tests.support.service import snapshot_content
+
+NOISE = np.random.default_rng(0).integers(
+    0, 256, 300_000, dtype=np.uint8
+)  # several writes, as nothing compresses it
 
 
 def snapshot(n, size=10):
-    part = SnapshotPart({"n": n}, {"table": np.full(size, n)})
+    part = SnapshotPart({"n": n}, {"noise": NOISE, "table": np.full(size, n)})
     return Snapshot(n, f"{n:04x}", {("events", 0): n}, "c0ffee", {"python": "x"}, {"model": part})
 
 
@@ -68,7 +73,7 @@ def test_what_was_saved_last_is_newest(tmp_path):
     folder = filled(tmp_path, 9, 10)
     path = folder.save(snapshot(100))
     assert path == tmp_path / name(100)
-    assert path.read_bytes() == encode(snapshot(100))
+    assert snapshot_content(path) == encode(snapshot(100))
     assert numbers(folder) == [9, 10, 100]
     assert folder.newest().path == path
     assert folder.newest().damaged == ()
@@ -78,7 +83,7 @@ def test_what_was_saved_last_is_newest(tmp_path):
 
 def test_listing_tells_path_and_size(tmp_path):
     folder = filled(tmp_path, 5)
-    assert list(folder.list()) == [(5, tmp_path / name(5), len(encode(snapshot(5))))]
+    assert list(folder.list()) == [(5, tmp_path / name(5), (tmp_path / name(5)).stat().st_size)]
 
 
 def test_no_snapshot_is_none_even_where_the_folder_is_missing(tmp_path):
@@ -173,7 +178,7 @@ def test_a_large_state_is_never_held_twice(tmp_path, order):
     ("damage", "reason"),
     [
         (lambda path: path.write_bytes(b""), "the file is empty"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "it is cut off"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "was cut off"),
         (lambda path: path.write_bytes(bytes(500)), "not a snapshot"),
         (lambda path: path.write_bytes(encode(snapshot(2))), "journal record 2, its name has 3"),
         (lambda path: (path.unlink(), path.mkdir()), "directory"),
@@ -219,14 +224,14 @@ def test_a_folder_that_is_a_file_is_an_error_not_absence(tmp_path):
 
 def test_a_disk_that_fails_to_read_is_damage(tmp_path, monkeypatch):
     folder = filled(tmp_path, 1, 2)
-    load = snapshot_folder.load
+    content_of = snapshot_folder._content_of
 
     def failing(file):
         if Path(file.name).name == name(2):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return load(file)
+        return content_of(file)
 
-    monkeypatch.setattr(snapshot_folder, "load", failing)
+    monkeypatch.setattr(snapshot_folder, "_content_of", failing)
     found = folder.newest()
     assert_holds(found, 1)
     assert found.damaged == ((tmp_path / name(2), "Input/output error"),)
@@ -398,7 +403,7 @@ def save_calls(tmp_path_factory):
 
 def test_a_save_syncs_the_file_before_the_name_and_the_folder_before_dropping(save_calls):
     writes = save_calls.count("write")
-    assert writes >= 3
+    assert writes >= 2
     assert save_calls == ["open", *["write"] * writes, "fsync", "rename", "open", "fsync", "unlink"]
 
 
@@ -434,7 +439,7 @@ def test_short_writes_are_continued(tmp_path, monkeypatch):
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, chunk: write(descriptor, chunk[:7]))
     path = SnapshotFolder(tmp_path).save(snapshot(1))
-    assert path.read_bytes() == encode(snapshot(1))
+    assert snapshot_content(path) == encode(snapshot(1))
 
 
 def test_an_interrupted_save_removes_its_temporary_file(tmp_path, monkeypatch):

@@ -6,6 +6,8 @@ import json
 import random
 from concurrent.futures import Future
 
+import zstandard
+
 from streamnb import NaiveBayes, Text
 from streamnb.engine.journal.job_identity import JobIdentity
 from streamnb.engine.ports import NewRecord, Partition, Record
@@ -75,6 +77,11 @@ def new_worker(
         clock or Ticking(),
         **options,
     )
+
+
+def snapshot_content(path):
+    """The bytes of a snapshot in the file of a folder, decompressed."""
+    return zstandard.ZstdDecompressor().decompress(path.read_bytes())
 
 
 def kill(worker):

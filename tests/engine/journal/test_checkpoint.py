@@ -29,6 +29,7 @@ from tests.support.service import (
     raw_events,
     read_topic,
     records,
+    snapshot_content,
 )
 
 pytestmark = pytest.mark.thorough
@@ -105,7 +106,7 @@ def check_files(open_log, folder, expected=None):
     found = {int(path.stem.removeprefix("snapshot-")): path for path in folder.iterdir()}
     assert expected is None or sorted(found) == expected
     for n, path in found.items():
-        assert path.read_bytes() == at_once(open_log, n)
+        assert snapshot_content(path) == at_once(open_log, n)
     return sorted(found)
 
 

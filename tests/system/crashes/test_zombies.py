@@ -184,7 +184,7 @@ def test_a_zombie_at_any_other_step_on_sqlite(sqlite_stages):
         [called for called in trace if not called[0].startswith("os.")], "sql", "acquire", "poll", "close"
     )
     points += [(seam, 0, when) for seam in SNAPSHOT for when in ("before", "after")] + [
-        ("os.write", 9, "midway")
+        ("os.write", 0, "midway")
     ]
     dead = sqlite_stages.new()
     life = dead.life(("commit", 2, "after", "KILL"), owner="zombie", **EARLY)
