@@ -87,8 +87,8 @@ def life(log, folder, *sets, death=None, pace=None, clock=None):
     worker = new_worker(log, folder, *sets, pace=pace or CommitPolicy(9, 0.0, 25, 1e9), clock=clock)
     if death is not None:
         method, call, after = death
-        of = "_snapshots" if method == "save_aside" else "_log"
-        setattr(worker, of, Dying(getattr(worker, of), method, call, after=after))
+        of = "snapshots" if method == "save_aside" else "log"
+        setattr(worker.context, of, Dying(getattr(worker.context, of), method, call, after=after))
     with suppress(KilledError):
         worker.start("a learner")
         worker.run(until_end=True)

@@ -388,7 +388,7 @@ def test_the_page_shows_what_the_command_prints(tmp_path, monkeypatch, capsys):
     shown = re.findall(
         r"^```sh\nstreamnb (joint .*?)\n```\n\n```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE
     )
-    assert len(shown) == 4
+    assert len(shown) == 2
     for command, output in shown:
         assert main(shlex.split(command)) == 0
         assert capsys.readouterr().out == output
