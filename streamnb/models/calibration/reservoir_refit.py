@@ -16,7 +16,8 @@ itself may have, by two standard deviations and 3. A good Gaussian is left uncha
 
 A refit is due when there are an eighth more rows than at the last one: a row is read about ten times while
 all are kept, and less and less often afterwards. It is due earlier if the mode drifts: if its squared steps,
-in standard deviations of the Gaussian, sum to an eighth for each column.
+in standard deviations of the Gaussian, sum to an eighth for each column. A caller may ask for a refit after
+each of the first rows, when a refit is cheap.
 
 References: Wilks (1938), "The large-sample distribution of the likelihood ratio"; MacKay (1992), Neural
 Computation 4(5).
@@ -39,10 +40,13 @@ _LEAST, _MOST = 1 / 32, 1 / 8  # rows between two refits, as a share of the kept
 _PASSES = 50
 
 
-def go_back(units: LaplaceUnits, kept: KeptRows, targets: Targets) -> None:
-    """Correct the units that are due; `targets` maps labels int64[n] to float64[n, units]."""
+def go_back(units: LaplaceUnits, kept: KeptRows, targets: Targets, few: int = 0) -> None:
+    """Correct the units that are due; `targets` maps labels int64[n] to float64[n, units].
+
+    Each is due after each of the first `few` rows.
+    """
     if len(kept):
-        due = units.due(_FAR, _LEAST * len(kept), _MOST * kept.seen)
+        due = units.due(_FAR, _LEAST * len(kept), 0.0 if kept.seen <= few else _MOST * kept.seen)
         if due.size:
             _revisit(units, kept, due, targets)
 

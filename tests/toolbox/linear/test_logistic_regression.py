@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
@@ -101,7 +101,8 @@ def test_one_pass_is_near_the_optimum_in_any_order(streams, name, n, order, C):
 
 @law
 @given(st.lists(st.tuples(st.sampled_from([-2.0, -1.0, 0.5, 3.0]), st.booleans()), max_size=30))
-def test_as_long_as_all_events_are_kept_it_is_within_a_thousandth(stream):
+@example([(0.5, False)] * 21 + [(3.0, True)] * 4)  # one step for an event is .33 % above the minimum
+def test_of_few_events_it_is_at_the_minimum(stream):
     """Whatever order they come in, of every beginning of a stream."""
     stream.sort()
     model = LogisticRegression(C=10.0)
@@ -110,7 +111,7 @@ def test_as_long_as_all_events_are_kept_it_is_within_a_thousandth(stream):
         if len(model.classes) == 2:
             X, d = np.array([[x] for x, _ in stream[:n]]), np.array([y for _, y in stream[:n]])
             found = objective(weights(model, True, 1), X, d, 10.0)
-            assert found <= 1.001 * objective(best(X, d, 10.0), X, d, 10.0)
+            assert found <= (1.0 + 1e-9) * objective(best(X, d, 10.0), X, d, 10.0)
 
 
 def test_events_that_are_kept_are_a_uniform_sample_and_few():
