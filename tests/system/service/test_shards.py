@@ -54,13 +54,13 @@ states.of_learner = ahead
 """
 """A merger that says that it stands for more than a shard has committed."""
 LESS = """
-from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
-merge = SufficientStatistics.merge
-def less(self, other):
-    before = self.class_weights.copy()
-    merge(self, other)
-    self.class_weights[0] = before[0]
-SufficientStatistics.merge = less
+from streamnb.models.naive_bayes import naive_bayes_classifier
+merge = naive_bayes_classifier.merge_statistics
+def less(own, other):
+    before = own.class_weights.copy()
+    merge(own, other)
+    own.class_weights[0] = before[0]
+naive_bayes_classifier.merge_statistics = less
 """
 """A merger that leaves a class out."""
 
