@@ -39,12 +39,12 @@ def objective(w, X, d, C):
     return 0.5 * w @ w + C * np.logaddexp(0.0, np.where(d > 0, -nets, nets)).sum()
 
 
-def best(X, d, C):
+def best(X, d, C, tol=1e-12):
     """Scikit-learn's optimum of the same, the bias regularised as the other weights."""
     from sklearn.linear_model import LogisticRegression as Peer
 
     constant = np.column_stack([np.ones(len(X)), X])
-    return Peer(C=C, fit_intercept=False, tol=1e-12, max_iter=100_000).fit(constant, d).coef_[0]
+    return Peer(C=C, fit_intercept=False, tol=tol, max_iter=100_000).fit(constant, d).coef_[0]
 
 
 def table(path, n):
@@ -111,7 +111,8 @@ def test_of_few_events_it_is_at_the_minimum(stream):
         if len(model.classes) == 2:
             X, d = np.array([[x] for x, _ in stream[:n]]), np.array([y for _, y in stream[:n]])
             found = objective(weights(model, True, 1), X, d, 10.0)
-            assert found <= (1.0 + 1e-9) * objective(best(X, d, 10.0), X, d, 10.0)
+            # The curvature is at least 1: with at most 30 events this gradient leaves 5e-10 above the minimum.
+            assert found <= (1.0 + 1e-9) * objective(best(X, d, 10.0, tol=1e-7), X, d, 10.0)
 
 
 def test_events_that_are_kept_are_a_uniform_sample_and_few():
