@@ -23,7 +23,7 @@ _BUFFER_BYTES, _MAX_WINDOW = 1 << 17, 1 << 23
 
 
 def compressed(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the frame of a snapshot that comes in chunks, as from `encode_chunks`."""
+    """Yield the frame of a snapshot, given the chunks of `encode_chunks`."""
     first = next(chunks)
     frame = zstandard.ZstdCompressor(level=_LEVEL).compressobj(size=encoded_length(first))
     for chunk in chain([first], chunks):
