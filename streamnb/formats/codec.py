@@ -367,11 +367,7 @@ def _decode_lines(
 
 def _read_plain_labels(raws: Sequence[bytes], max_bytes: int) -> list[LabelRecord]:
     """Return the label records, decoded together, or none if one of them needs the slow path."""
-    found = (
-        None
-        if max(map(len, raws), default=0) > SHALLOW
-        else _decode_lines(raws, _decode_plain_labels, max_bytes)
-    )
+    found = _decode_lines(raws, _decode_plain_labels, min(max_bytes, SHALLOW))
     if found is None or any(map(_is_odd, found)):
         return []
     return [LabelRecord(item.id, item.label, item.source or UNNAMED, item.weight, item.ts) for item in found]  # type: ignore[arg-type]

@@ -57,8 +57,8 @@ def encode_prediction_columns(columns: PredictionColumns) -> list[bytes]:
     """Return the JSON records of predictions. Raises ValueError for a number that is not finite."""
     n, n_classes = columns.probabilities.shape
     numbers = _numbers(columns.probabilities)
-    labels = [b',"label":%b,"probability":' % _encode(label) for label in columns.classes]
     best = columns.best.tolist()
+    labels = {k: b',"label":%b,"probability":' % _encode(columns.classes[k]) for k in {*best}}
     truths = {label: b"" if label is None else b',"truth":' + _encode(label) for label in {*columns.truths}}
     model = _encode(ModelInfo(columns.name, 0, columns.journal))
     before, _, after = model.rpartition(b'"events":0')

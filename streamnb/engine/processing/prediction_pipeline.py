@@ -131,16 +131,17 @@ class PredictionPipeline:
     def encode(self, batch: EventBatch, hypotheses: Sequence[str], tally: Counters) -> list[NewRecord]:
         """Return the records of a batch's predictions, or dead letters; count them in `tally`."""
         tally.predicted.update(batch.predicted.posteriors.labels())
-        columns = self._columns(batch, hypotheses)
-        if columns is None:
-            values = encode_predictions(self.predictions(batch, hypotheses))
-        else:
+        columns, predictions = self._columns(batch, hypotheses), list[Prediction]()
+        if columns is not None:
             values = encode_prediction_columns(columns)
+        else:
+            predictions = self.predictions(batch, hypotheses)
+            values = encode_predictions(predictions)
         keys = [event_id.encode() for event_id in batch.ids]
         outputs = tuples(NewRecord, zip(repeat(self.settings.predictions), keys, values, repeat(())))
         most = self.settings.max_bytes
         if most and max(map(len, values), default=0) + LONGEST_NAME * 4 > most:
-            self._shorten(outputs, batch, hypotheses, tally)
+            self._shorten(outputs, predictions or self.predictions(batch, hypotheses), batch, tally)
         return outputs
 
     def _columns(self, batch: EventBatch, hypotheses: Sequence[str]) -> PredictionColumns | None:
@@ -172,10 +173,10 @@ class PredictionPipeline:
         )
 
     def _shorten(
-        self, outputs: list[NewRecord], batch: EventBatch, hypotheses: Sequence[str], tally: Counters
+        self, outputs: list[NewRecord], predictions: Sequence[Prediction], batch: EventBatch, tally: Counters
     ) -> None:
         """Shorten evidence, then probabilities, of large predictions, else put a dead letter in its place."""
-        predictions, most = self.predictions(batch, hypotheses), self.settings.max_bytes
+        most = self.settings.max_bytes
         shorteners = [with_fewer_items, *([shortened] if self.settings.top else [])]
         for i, (output, record) in enumerate(zip(outputs, batch.records, strict=True)):
             prediction, limit = predictions[i], most - len(output.key or b"")
