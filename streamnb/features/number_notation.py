@@ -68,7 +68,7 @@ _POWER = re.compile(
 _CLOCK = re.compile(
     r"(?:(?P<hours>[0-9]{1,3}):)?(?P<minutes>[0-9]{1,3}):(?P<seconds>[0-5][0-9](?:[.,][0-9]+)?)"
 )
-"""A time or duration in hours, minutes and seconds, or in minutes and seconds."""
+"""A time or duration: hours, minutes and seconds, or two neighbours of these."""
 _ENCLOSED = re.compile(
     rf"=?[{_QUOTES}]+(?P<inner>[^{_QUOTES}]+)[{_QUOTES}]*|\((?P<debit>.+)\)|(?P<credit>.*[0-9])\s?-"
 )
@@ -161,7 +161,7 @@ def notation_of(seen: FieldSummary, decimal: str = ".") -> Notation | None:
 def plain_number(text: str) -> str:
     """Return a number with ASCII signs and digits, and without quotes or the parentheses of accountants.
 
-    A time of day or a duration becomes a number of seconds.
+    A time of day or a duration becomes a number of its last unit: seconds, or minutes after hours alone.
 
     Examples:
         >>> plain_number("\u221212,5"), plain_number("(3.20)"), plain_number("='7'"), plain_number("a-1")
@@ -202,7 +202,7 @@ def _written_otherwise(seen: FieldSummary, told: Mapping[str, int], total: int) 
     written = f"write {plain[odd[0]]} for {_quoted(odd[0])}"
     what = "with other signs, digits or quotes"
     if _CLOCK.fullmatch(_in_ascii(odd[0])):
-        what = "in minutes and seconds"
+        what = "written as times or durations"
     elif _POWER.fullmatch(_in_ascii(odd[0])):
         what = "with powers of ten"
     return Notation(what, written=written)
