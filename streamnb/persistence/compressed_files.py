@@ -16,7 +16,7 @@ import zstandard
 from streamnb.errors import SnapshotError
 from streamnb.formats.snapshot_container import encoded_length
 
-MAGIC = bytes([0x28, 0xB5, 0x2F, 0xFD])
+MAGIC: bytes = zstandard.FRAME_HEADER
 _LEVEL = 1  # on 170 MB of state a sixth of the bytes, at 130 MB a second; level 3 saves another hundredth
 _HEADER_BYTES = 18  # at most
 _BUFFER_BYTES, _MAX_WINDOW = 1 << 17, 1 << 23
