@@ -240,7 +240,7 @@ class OnFullDisk(AtOnce):
     def save(self, snapshot):
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         if self.is_full:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
         try:
             return super().save(snapshot)
         finally:
