@@ -31,6 +31,7 @@ _AT_ONCE = 1000
 _MOST_CLASSES = 10_000  # remembered to detect similar ones
 _MOST_PREDICTIONS = 100_000  # searched for the id of one label
 _MOST_SIMILAR = 4  # warnings
+_MOST_SPELLINGS = 3  # of one label
 _PATIENCE = 0.2  # seconds that a label waits for a batch to fill
 
 
@@ -163,10 +164,10 @@ def _looked_at(verdicts: Iterable[LabelRecord | Retraction]) -> Iterator[LabelRe
     for one in verdicts:
         if isinstance(one, LabelRecord) and (label := one.label) is not None:
             group = groups.get(folded(label), [])
-            if label not in group and len(groups) < _MOST_CLASSES:
+            if len(group) < _MOST_SPELLINGS and label not in group and len(groups) < _MOST_CLASSES:
                 group = groups.setdefault(folded(label), group)
                 group.append(label)
-                if len(group) in {2, 3} and n_similar < _MOST_SIMILAR:
+                if len(group) > 1 and n_similar < _MOST_SIMILAR:
                     n_similar += 1
                     text = f"{', '.join(map(repr, group))}: {ALIKE}"
                     warn(Message("labels-alike", text, label=label))
