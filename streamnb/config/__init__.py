@@ -11,7 +11,7 @@ key.
     module                     content
     config_schema.py           sections and keys, with kind and default
     connections.py             [log], [kafka] and [http]
-    attribute_config.py, hypothesis_config.py, monitor_config.py   lists of tables
+    attribute_config.py, hypothesis_config.py, monitor_config.py, decision_config.py   lists of tables
     config_sections.py         what a section is
     validators.py              kinds of values: parse, refuse, write
     config_literals.py         durations, sizes, addresses, secrets, TOML literals

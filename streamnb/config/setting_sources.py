@@ -14,9 +14,9 @@ from streamnb.config.attribute_config import check_smoothing
 from streamnb.config.config_literals import format_duration, from_literal, literal
 from streamnb.config.config_schema import KEYS, Config, ModelConfig, PruneConfig
 from streamnb.config.config_sections import Section, members, unknown, walk
+from streamnb.config.decision_config import DecisionConfig
 from streamnb.config.hypothesis_config import misfits_of_attributes
 from streamnb.config.model_kinds import CLASSIFIERS, ClassifierKind
-from streamnb.config.monitor_config import DecisionConfig
 from streamnb.config.validators import ABOVE_ZERO, SECRET, Validator, refused
 from streamnb.errors import ConfigError, told_as
 from streamnb.formats.event_schema import ENTITY

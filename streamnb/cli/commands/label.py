@@ -31,7 +31,7 @@ _AT_ONCE = 1000
 _MOST_CLASSES = 10_000  # remembered to detect similar ones
 _MOST_PREDICTIONS = 100_000  # searched for the id of one label
 _MOST_SIMILAR = 4  # warnings
-_MOST_SPELLINGS = 3  # of one label
+_MOST_SPELLINGS = 3  # kept for each label
 _PATIENCE = 0.2  # seconds that a label waits for a batch to fill
 
 
