@@ -16,6 +16,7 @@ from streamnb.config.attribute_config import ATTRIBUTES, AttributeConfig
 from streamnb.config.config_literals import literal
 from streamnb.config.config_sections import Section, walk
 from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
+from streamnb.config.decision_config import DecisionConfig
 from streamnb.config.hypothesis_config import (
     HYPOTHESES,
     HypothesisConfig,
@@ -23,7 +24,7 @@ from streamnb.config.hypothesis_config import (
     default_hypotheses,
 )
 from streamnb.config.model_kinds import CLASSIFIERS, ModelKind
-from streamnb.config.monitor_config import MONITORS, DecisionConfig, MonitorConfig
+from streamnb.config.monitor_config import MONITORS, MonitorConfig
 from streamnb.config.validators import (
     ALIASES,
     BOOLEAN,

@@ -1,19 +1,13 @@
-"""Labels of a file: warnings, which `data_quality` reports once each, and groups of labels."""
+"""Warnings about labels of a stream; see `data_quality`, which reports each once."""
 
 from __future__ import annotations
 
-import argparse
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-
-import msgspec
+from collections.abc import Iterator, Mapping
 
 from streamnb.config.config_literals import literal
-from streamnb.errors import ConfigError
 from streamnb.features.schema_inference import ENOUGH
-from streamnb.formats.event_schema import EventSchema
 from streamnb.values.messages import Message
 from streamnb.values.similar_labels import ALIKE, folded, is_visible
 
@@ -95,45 +89,3 @@ def _number(label: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
-
-
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-def with_groups(events: Iterable[bytes], options: argparse.Namespace, label_path: str) -> Iterator[bytes]:
-    """Yield the raw events, with labels replaced by ``--map-labels``, if it is set.
-
-    A label that the file does not contain stays; one that it maps to null is removed, so that its event is
-    only predicted. Malformed events are passed on to the decoder, which reports them.
-
-    Raises ConfigError, which names the file, if it is not an object of labels.
-    """
-    if options.map_labels is None:
-        return iter(events)
-    return _mapped(events, _groups_in(options.map_labels), EventSchema(label_path=label_path).label_keys)
-
-
-def _groups_in(path: str) -> dict[str, str | None]:
-    try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=dict[str, str | None])
-    except OSError as error:
-        raise ConfigError(f"--map-labels: {path}: {error.strerror}") from error
-    except _UNREADABLE as error:
-        raise ConfigError(
-            f'--map-labels: {path}: {error}; expected an object such as {{"rec.autos": "like"}}'
-        ) from error
-
-
-def _mapped(events: Iterable[bytes], groups: dict[str, str | None], keys: tuple[str, ...]) -> Iterator[bytes]:
-    for raw in events:
-        try:
-            event = place = msgspec.json.decode(raw)
-            for key in keys[:-1]:
-                place = place[key]
-            if place[keys[-1]] in groups:
-                place[keys[-1]] = groups[place[keys[-1]]]
-                yield msgspec.json.encode(event)
-                continue
-        except (*_UNREADABLE, LookupError, TypeError):
-            pass
-        yield raw

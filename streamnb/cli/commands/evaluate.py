@@ -19,7 +19,7 @@ from streamnb.evaluation.data_quality import DataQuality, report_small_weights
 from streamnb.evaluation.evaluation_page import EvaluationPage
 from streamnb.evaluation.event_input import begun, columns_of, events_of, numbered, origin_of
 from streamnb.evaluation.holdout import divide, share_of
-from streamnb.evaluation.label_quality import with_groups
+from streamnb.evaluation.label_groups import with_groups
 from streamnb.evaluation.log_history import history_of, log_of, replay_history
 from streamnb.evaluation.prequential_evaluation import (
     Drifts,
