@@ -357,5 +357,5 @@ def _skip_padding(file: io.BufferedIOBase) -> None:
 def _take(file: io.BufferedIOBase, length: int) -> bytes:
     taken = file.read(length)
     if len(taken) != length:
-        raise SnapshotError("the file was cut off while it was being read")
+        raise SnapshotError("it is cut off: it ends before its contents do")
     return taken

@@ -178,7 +178,7 @@ def test_a_large_state_is_never_held_twice(tmp_path, order):
     ("damage", "reason"),
     [
         (lambda path: path.write_bytes(b""), "the file is empty"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "was cut off"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "it is cut off"),
         (lambda path: path.write_bytes(bytes(500)), "not a snapshot"),
         (lambda path: path.write_bytes(encode(snapshot(2))), "journal record 2, its name has 3"),
         (lambda path: (path.unlink(), path.mkdir()), "directory"),
