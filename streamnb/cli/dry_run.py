@@ -88,7 +88,7 @@ def _print_summary(config: Config, learner: EventProcessor, records: Sequence[Re
     total, left = learner.consumed, records
     while left:
         before = learner.consumed
-        for output in learner.process(left, time.time(), most_bytes=_OUTPUT_BYTES):
+        for output in learner.process(left, time.time(), max_bytes=_OUTPUT_BYTES):
             if output.topic == config.topics.predictions:
                 sys.stdout.buffer.write(output.value + b"\n")
             elif output.topic == config.topics.dead_letters:

@@ -44,7 +44,7 @@ class NewRecord(NamedTuple):
     """A record to write; the log chooses the partition by the key's hash, and the offset.
 
     An empty value under a key, without headers, is a tombstone: compaction removes the key. It is read as
-        empty.
+    empty.
     """
 
     topic: str

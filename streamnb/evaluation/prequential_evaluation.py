@@ -53,7 +53,7 @@ def outputs_of(
     while part := list(islice(records, _AT_ONCE if page is None else AT_ONCE)):
         while part:
             before, began = learner.consumed, time.perf_counter()
-            outputs = learner.process(part, now, most_bytes=_BYTES_AT_ONCE)
+            outputs = learner.process(part, now, max_bytes=_BYTES_AT_ONCE)
             taken = learner.consumed - before
             if page is not None:
                 page.timed(part[:taken], time.perf_counter() - began)

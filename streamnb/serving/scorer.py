@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from streamnb.config import Config, restored
 from streamnb.config.config_literals import literal
 from streamnb.engine.journal.checkpoint import positions_of
-from streamnb.engine.journal.journal_history import each_alive, entries
+from streamnb.engine.journal.journal_history import entries, with_heartbeat
 from streamnb.engine.journal.recovery import JournalTail
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.processing.counters import Counters
@@ -266,7 +266,7 @@ class Scorer:
         """
         begins: dict[Partition, int] | None = None
         was_scorers = False
-        for entry in each_alive(entries(self._log, self._journal), self._sensor.heartbeat):
+        for entry in with_heartbeat(entries(self._log, self._journal), self._sensor.heartbeat):
             record = entry.record
             if record.config:
                 is_scorers = record.config.get("predictions", {}).get("by") == "scorers"

@@ -124,7 +124,7 @@ def learned(name, model, budget, n):
             Record(partition, at + k, None, json.dumps(one).encode(), 1.0) for k, one in enumerate(made)
         ]
         begun = timed.taken
-        learner.process(records, 1.0, most_bytes=16 << 20)
+        learner.process(records, 1.0, max_bytes=16 << 20)
         waits.append(timed.taken - begun)
         at = learner.consumed
         if at >= copied + n // COPIES and learner.model.is_settled:

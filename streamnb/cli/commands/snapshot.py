@@ -14,7 +14,7 @@ from typing import Any
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 from streamnb.engine.journal.journal_entries import refuse_forgotten, roll_back
-from streamnb.engine.journal.journal_history import each_alive, entries, is_on, last, path_to
+from streamnb.engine.journal.journal_history import entries, is_on, last, path_to, with_heartbeat
 from streamnb.engine.journal.recovery import continue_under, recover, refuse_changes, standing
 from streamnb.engine.ports import Log
 from streamnb.errors import JournalError, LogError, NotElected, SnapshotError
@@ -169,7 +169,7 @@ class _JournalFromStart:
         self.first = 0
         self.rollbacks: dict[int, int] = {}
         self._events = array("q")  # events of each record; -1 unless it is a commit
-        for entry in each_alive(entries(log, log.partitions(config.topics.journal)[0]), alive):
+        for entry in with_heartbeat(entries(log, log.partitions(config.topics.journal)[0]), alive):
             record = entry.record
             self.first = self.first if self._events else record.n
             if record.kind == "rollback":

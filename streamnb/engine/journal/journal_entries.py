@@ -12,7 +12,7 @@ from typing import Any
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
 from streamnb.engine.journal.job_identity import JobIdentity
-from streamnb.engine.journal.journal_history import JournalEntry, decoded, each_alive, entries
+from streamnb.engine.journal.journal_history import JournalEntry, decoded, entries, with_heartbeat
 from streamnb.engine.journal.recovery import standing
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.ports import Log, Partition
@@ -180,7 +180,7 @@ def skip_foreign_records(
     """
     journal = log.partitions(identity.journal)[0]
     end = None
-    for end in each_alive(entries(log, journal, None, offsets), log.heartbeat):
+    for end in with_heartbeat(entries(log, journal, None, offsets), log.heartbeat):
         if end.offset in offsets:
             raise JournalError(f"{journal} offset {end.offset} is journal record {end.record.n} itself")
     if end is None:

@@ -203,8 +203,8 @@ def is_on(path: Sequence[range], n: int) -> bool:
     return any(n in part for part in path)
 
 
-def each_alive(found: Iterator[JournalEntry], alive: Callable[[], None]) -> Iterator[JournalEntry]:
-    """Yield the entries, and call `alive` before each."""
+def with_heartbeat(found: Iterator[JournalEntry], heartbeat: Callable[[], None]) -> Iterator[JournalEntry]:
+    """Yield the entries, and call `heartbeat` before each."""
     for entry in found:
-        alive()
+        heartbeat()
         yield entry

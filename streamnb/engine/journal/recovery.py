@@ -12,12 +12,12 @@ from streamnb.engine.journal.job_identity import JobIdentity, JournalOrigin
 from streamnb.engine.journal.journal_history import (
     ForeignRecord,
     JournalEntry,
-    each_alive,
     entries,
     find,
     is_on,
     last,
     path_to,
+    with_heartbeat,
 )
 from streamnb.engine.journal.slice_replay import SliceReader, processed
 from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
@@ -47,7 +47,7 @@ def recover(
     snapshots: Snapshots,
     learner: EventProcessor,
     identity: JobIdentity,
-    alive: Callable[[], None] = lambda: None,
+    heartbeat: Callable[[], None] = lambda: None,
     at: int | None = None,
     passed: Passed = lambda *_: None,
     stray: Callable[[ForeignRecord], None] = lambda _: None,
@@ -64,14 +64,14 @@ def recover(
        time, and compare the outputs with the published ones.
 
     Outputs are compared while this kind of machine wrote them: on another kind the last bit of a logarithm
-    may differ. Recovery may outlast a session: `alive` is called before each record.
+    may differ. Recovery may outlast a session: `heartbeat` is called before each record.
 
     Args:
         log: acquired, or read-only.
         snapshots: snapshot store.
         learner: empty; afterwards it has the current configuration.
         identity: the job that the state must belong to.
-        alive: heartbeat callback.
+        heartbeat: called before each record.
         at: stop after this journal record, under its configuration; default is the end.
         passed: called after each replayed record with the checkpoint, and with its outputs if comparable.
         stray: called for each foreign record, perhaps twice.
@@ -83,12 +83,12 @@ def recover(
         SnapshotError: snapshots exist, but none can be read.
     """
     journal = log.partitions(identity.journal)[0]
-    start, end, path = _scan_journal(log, journal, snapshots, at, alive, stray)
+    start, end, path = _scan_journal(log, journal, snapshots, at, heartbeat, stray)
     if end.n < 0:
         return end
     if at is None:
         refuse_changes(end, identity)
-    _JournalReplay(log, snapshots, learner, identity, alive, passed).run(start, end, path)
+    _JournalReplay(log, snapshots, learner, identity, heartbeat, passed).run(start, end, path)
     if at is None and end.origin.config_hash != identity.config_hash:
         configure(learner, identity, identity.semantic_config, counts_room=begins)
     return end
@@ -98,20 +98,20 @@ def standing(
     log: Log,
     snapshots: Snapshots,
     identity: JobIdentity,
-    alive: Callable[[], None] = lambda: None,
+    heartbeat: Callable[[], None] = lambda: None,
     passing: frozenset[int] = frozenset(),
 ) -> Checkpoint:
     """Return the journal's last checkpoint from its records alone, skipping offsets in `passing`."""
     journal = log.partitions(identity.journal)[0]
-    return _scan_journal(log, journal, snapshots, None, alive, lambda _: None, passing)[1]
+    return _scan_journal(log, journal, snapshots, None, heartbeat, lambda _: None, passing)[1]
 
 
 def committed(
-    log: Log, snapshots: Snapshots, identity: JobIdentity, alive: Callable[[], None] = lambda: None
+    log: Log, snapshots: Snapshots, identity: JobIdentity, heartbeat: Callable[[], None] = lambda: None
 ) -> tuple[Checkpoint, Snapshot | None]:
     """Return the newest snapshot in the journal's path and its checkpoint, or None and `BEFORE`."""
     journal = log.partitions(identity.journal)[0]
-    start, _, _ = _scan_journal(log, journal, snapshots, None, alive, lambda _: None)
+    start, _, _ = _scan_journal(log, journal, snapshots, None, heartbeat, lambda _: None)
     return start.checkpoint, start.snapshot
 
 
@@ -150,17 +150,17 @@ def _scan_journal(
     journal: Partition,
     snapshots: Snapshots,
     at: int | None,
-    alive: Callable[[], None],
+    heartbeat: Callable[[], None],
     stray: Callable[[ForeignRecord], None],
     passing: frozenset[int] = frozenset(),
 ) -> tuple[_Start, Checkpoint, list[range]]:
     """Return the start of a replay, the last checkpoint (or that of record `at`), and its path."""
     at_most = at
     while True:
-        found = snapshots.newest(at_most, alive)
+        found = snapshots.newest(at_most, heartbeat)
         start = _start(log, journal, None if found is None else found.snapshot, passing)
         checkpoint, rollbacks = start.checkpoint, {}
-        for entry in each_alive(entries(log, journal, start.offset, passing), alive):
+        for entry in with_heartbeat(entries(log, journal, start.offset, passing), heartbeat):
             record = entry.record
             for found_there in entry.strays:
                 stray(found_there)
@@ -238,7 +238,7 @@ class JournalTail:
         learner: stands at the checkpoint.
         identity: the journal's job.
         checkpoint: a record of the journal.
-        alive: called before each record.
+        heartbeat: called before each record.
         snapshots: files of installed models; without them it stops before such a record.
         held: entered while the learner and `checkpoint` change.
 
@@ -254,18 +254,20 @@ class JournalTail:
         learner: EventProcessor,
         identity: JobIdentity,
         checkpoint: Checkpoint,
-        alive: Callable[[], None] = lambda: None,
+        heartbeat: Callable[[], None] = lambda: None,
         snapshots: Snapshots | None = None,
         held: AbstractContextManager[object] = _FREE,
     ) -> None:
         self.learner = learner
         self._adopts = snapshots is not None
-        self._log, self._alive = log, alive
+        self._log, self._heartbeat = log, heartbeat
         self._journal = log.partitions(identity.journal)[0]
         found = find(log, self._journal, checkpoint.n)
         self.offset = 0 if found is None else found.offset
         self.end = -1
-        self._replay = _JournalReplay(log, snapshots or NoSnapshots(), learner, identity, alive, held=held)
+        self._replay = _JournalReplay(
+            log, snapshots or NoSnapshots(), learner, identity, heartbeat, held=held
+        )
         self._replay.follow(checkpoint)
 
     @property
@@ -282,7 +284,7 @@ class JournalTail:
         end = self._log.offsets(self._journal)[1]
         if end == self.end:
             return
-        for entry in each_alive(entries(self._log, self._journal, self.offset), self._alive):
+        for entry in with_heartbeat(entries(self._log, self._journal, self.offset), self._heartbeat):
             if entry.record.n <= self.checkpoint.n:
                 continue
             if entry.record.kind == "rollback":
@@ -304,7 +306,7 @@ class _JournalReplay:
     snapshots: Snapshots
     learner: EventProcessor
     identity: JobIdentity
-    alive: Callable[[], None]
+    heartbeat: Callable[[], None]
     passed: Passed = lambda *_: None
     held: AbstractContextManager[object] = _FREE
 
@@ -326,7 +328,7 @@ class _JournalReplay:
             _load(self.learner, start.snapshot)
         checkpoint = start.checkpoint
         journal = self.log.partitions(self.identity.journal)[0]
-        for entry in each_alive(entries(self.log, journal, start.offset), self.alive):
+        for entry in with_heartbeat(entries(self.log, journal, start.offset), self.heartbeat):
             if entry.offset == start.offset:
                 continue
             before, checkpoint = checkpoint, checkpoint.after(entry.record)
@@ -346,7 +348,7 @@ class _JournalReplay:
             self._configured(checkpoint)
             if record.kind == "rollback":
                 self.learner.report_all_tenants()
-            outputs = processed(self.learner, record, records, self.alive)
+            outputs = processed(self.learner, record, records, self.heartbeat)
             self.stands = checkpoint
         self._comparable = self._comparable and record.machine == self.identity.machine
         if self._comparable and chain_outputs(before.outputs, outputs) != record.outputs:

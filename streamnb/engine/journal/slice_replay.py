@@ -19,13 +19,13 @@ _AHEAD_BYTES = 8 << 20  # of all partitions together
 
 
 def processed(
-    learner: EventProcessor, record: JournalRecord, records: Sequence[Record], alive: Callable[[], None]
+    learner: EventProcessor, record: JournalRecord, records: Sequence[Record], heartbeat: Callable[[], None]
 ) -> Sequence[NewRecord]:
     """Process the records of a commit; return the outputs, published before. Other kinds have none."""
     if record.kind != "commit":
         return []
     return learner.process(
-        records, record.now, alive, work=record.work, silence=record.silence, acted=record.acted
+        records, record.now, heartbeat, work=record.work, silence=record.silence, acted=record.acted
     )
 
 

@@ -23,12 +23,12 @@ class Snapshots(Protocol):
     """Readable snapshots."""
 
     def newest(
-        self, at_most: int | None = None, alive: Callable[[], None] = lambda: None
+        self, at_most: int | None = None, heartbeat: Callable[[], None] = lambda: None
     ) -> FoundSnapshot | None:
         """Return the newest readable snapshot at journal record `at_most` or before.
 
         None only if there is no such file. Raises SnapshotError if none of them can be read. Reading may take
-        long: `alive` is called now and then.
+        long: `heartbeat` is called now and then.
         """
 
     def offered(self, n: int) -> Snapshot | None:
@@ -42,7 +42,7 @@ class NoSnapshots:
         """Return no names."""
         return ()
 
-    def newest(self, at_most: int | None = None, alive: Callable[[], None] = lambda: None) -> None:
+    def newest(self, at_most: int | None = None, heartbeat: Callable[[], None] = lambda: None) -> None:
         """Return None."""
 
     def offered(self, n: int) -> None:

@@ -225,11 +225,11 @@ class DelayedLabels:
         self.pending.drop()
 
     def take(
-        self, batch: LabelBatch, model: StreamModel, alive: Callable[[], None] = lambda: None
+        self, batch: LabelBatch, model: StreamModel, heartbeat: Callable[[], None] = lambda: None
     ) -> LabelBatchResult:
-        """Apply label records in order; call `alive` now and then, as this may take long."""
+        """Apply label records in order; call `heartbeat` now and then, as this may take long."""
         self._follow(model)
-        return LabelApplication(self, model, alive).apply(batch)
+        return LabelApplication(self, model, heartbeat).apply(batch)
 
     def retract(self, withdrawal: Retraction, record: Record) -> bool:
         """Revoke labels of a source, for `work` to visit; return False beyond the maximum of sources."""

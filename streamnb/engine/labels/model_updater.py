@@ -25,15 +25,15 @@ class ModelUpdater:
     Args:
         pending: the waiting events.
         model: learns and unlearns.
-        alive: called now and then.
+        heartbeat: called now and then.
 
     Attributes:
         learned: label -> number of events learned.
     """
 
-    def __init__(self, pending: LabelBuffer, model: StreamModel, alive: Callable[[], None]) -> None:
+    def __init__(self, pending: LabelBuffer, model: StreamModel, heartbeat: Callable[[], None]) -> None:
         self.learned: Counter[str] = Counter()
-        self._pending, self._model, self._alive = pending, model, alive
+        self._pending, self._model, self._heartbeat = pending, model, heartbeat
         self._numbers: list[int] = []
         self._labels: list[str] = []
         self._weights: list[float] = []
@@ -76,7 +76,7 @@ class ModelUpdater:
         ends = np.cumsum(self._pending.sizes(numbers)) if numbers.size else numbers
         first = 0
         while first < numbers.size:
-            self._alive()
+            self._heartbeat()
             before = int(ends[first - 1]) if first else 0
             stop = max(first + 1, int(np.searchsorted(ends, before + _BYTES_AT_ONCE, side="right")))
             self._hand_over(numbers[first:stop], slice(first, stop))

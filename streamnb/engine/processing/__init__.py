@@ -18,8 +18,9 @@ columns, an `EventBatch` or a `LabelBatch`; each stage is an object made once, a
     7. quarantine, decide   PredictionPipeline.predict           published probabilities, decisions
     8. score                ScorePredictions                     exact counts of right and wrong
     9. prune, evict         PruneModel                           a smaller model
-    10. observe             DriftMonitoring                      alerts and drift records
+    10. monitor             DriftMonitoring.observe_events       alerts
     11. publish             PublishPredictions                   predictions, dead letters in their place
+    12. detect drift        DriftMonitoring.add_findings         drift records and alerts among them
 
     stage of label records  done by
     1. decode, admit        LabelProcessing, Admission
@@ -32,8 +33,8 @@ A report follows if one is due (`metrics_report`).
 What is state, and therefore in a snapshot (`ProcessorState.parts`), and what is not:
 
     state       model, scores or waiting labels, detectors, monitors, alarm responses, decisions,
-                evicted offsets, tenants with a pending record, number of records consumed
-    not state   `Counters` since the last report, `KnownClasses`, settings
+                offsets of erased events, tenants with a pending record, number of records consumed
+    not state   `Counters` since the last commit, `KnownClasses`, settings
 
 Invariants:
 
@@ -43,10 +44,10 @@ Invariants:
 * Outputs of one call exceed the limit in bytes by at most 4 MiB, or by the outputs of one record.
 * Detectors and monitors never change a prediction. An alarm acts only through `AlarmResponse`.
 
-A dead letter is decided in five places: decoding (step 2), `Admission` (a class for which there is no
-room), a repeated event (step 4), `LabelApplication` (a label without an event, a source too many), and
-`PredictionPipeline.encode` (a prediction that its topic cannot hold). `ProcessorState.reject` and
-`dead_letters.py` make the record.
+A dead letter is decided in five stages: decoding, `Admission` (a class for which there is no room), a
+repeated event (step 4), `LabelApplication` (a label without an event, a source too many;
+`LabelProcessing` for a retraction), and `PredictionPipeline.encode` (a prediction that its topic cannot
+hold). `ProcessorState.reject` and `dead_letters.py` make the record.
 
 Other paths through the same room: `EventScoring` predicts without learning (scorers), or learns into a
 `Partial` (Spark). `reconfigure` continues under other settings, `install_model` continues with a

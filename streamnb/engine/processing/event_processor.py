@@ -68,8 +68,8 @@ class EventProcessor(ProcessorState):
         self,
         records: Sequence[Record],
         now: float,
-        alive: Callable[[], None] = lambda: None,
-        most_bytes: float = math.inf,
+        heartbeat: Callable[[], None] = lambda: None,
+        max_bytes: float = math.inf,
         work: int = 0,
         silence: float = 0.0,
         acted: Sequence[AppliedAction] | None = None,
@@ -80,8 +80,8 @@ class EventProcessor(ProcessorState):
             records: events and label records; `consumed` rises by the number processed. No records make a
                 commit that only reports.
             now: time of the commit.
-            alive: called before every few records, as processing may take long.
-            most_bytes: stop after outputs of this size, exceeded by at most 4 MiB, or by the outputs of one
+            heartbeat: called before every few records, as processing may take long.
+            max_bytes: stop after outputs of this size, exceeded by at most 4 MiB, or by the outputs of one
                 record.
             work: steps of a retraction after the records, see `DelayedLabels.work`.
             silence: maximum seconds of the silence monitors that are checked.
@@ -89,7 +89,7 @@ class EventProcessor(ProcessorState):
         """
         outputs: list[NewRecord] = []
         self.has_events = self.has_labels = False
-        start, reported, left = 0, -1, most_bytes
+        start, reported, left = 0, -1, max_bytes
         self.actions.begin(acted)
         self.standings = TenantStats.of_topic(self.standings, self.settings.tenants, self.model)
         while start < len(records) and left > 0:
@@ -97,8 +97,8 @@ class EventProcessor(ProcessorState):
             if self.responds_to_alarms and self.actions.look(start, before, self.monitors.raised(PAUSE)):
                 self.model.reset_adaptive()
             part = self._alike(records[start : start + self._max_batch_size()])
-            alive()
-            made = self._process_run(part, now, alive, left)
+            heartbeat()
+            made = self._process_run(part, now, heartbeat, left)
             left -= sum([len(output.value) for output in made])
             outputs += made
             start += self.consumed - before
@@ -118,13 +118,13 @@ class EventProcessor(ProcessorState):
         return outputs
 
     def _process_run(
-        self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
+        self, records: Sequence[Record], now: float, heartbeat: Callable[[], None], max_bytes: float
     ) -> list[NewRecord]:
         """Process records of one sort: label records, or events."""
         labels = self.settings.labels
         if labels is not None and records[0].partition.topic == labels.topic:
-            return self.label_path.process(records, now, alive)
-        return self.event_path.process(records, now, alive, most_bytes)
+            return self.label_path.process(records, now, heartbeat)
+        return self.event_path.process(records, now, heartbeat, max_bytes)
 
     def _alike(self, records: Sequence[Record]) -> Sequence[Record]:
         """Return the leading records of one sort."""
@@ -156,10 +156,10 @@ class EventProcessor(ProcessorState):
             self.late.work(self.model)
 
     def score(
-        self, records: Sequence[Record], now: float, journal: int, most_bytes: float = math.inf
+        self, records: Sequence[Record], now: float, journal: int, max_bytes: float = math.inf
     ) -> tuple[list[NewRecord], int]:
         """Predict events with an unchanged model, see `EventScoring.score`."""
-        return self.scoring.score(records, now, journal, most_bytes)
+        return self.scoring.score(records, now, journal, max_bytes)
 
     def learn_partial(
         self, records: Sequence[Record], now: float, journal: int, met: set[str]

@@ -35,15 +35,15 @@ class EventScoring:
         self._publish = PublishPredictions(state)
 
     def score(
-        self, records: Sequence[Record], now: float, journal: int, most_bytes: float = math.inf
+        self, records: Sequence[Record], now: float, journal: int, max_bytes: float = math.inf
     ) -> tuple[list[NewRecord], int]:
         """Predict events; return the outputs and the number of records taken.
 
         The model stands at record `journal`, which predictions name. Stops as `EventProcessor.process` does
-        after `most_bytes`. Records that are not events are skipped: the learner makes their dead letters.
+        after `max_bytes`. Records that are not events are skipped: the learner makes their dead letters.
         """
         state, outputs = self._state, list[NewRecord]()
-        done, left = 0, most_bytes
+        done, left = 0, max_bytes
         while done < len(records) and left > 0:
             part = records[done : done + (1 if state.settings.evidence else _AT_ONCE)]
             events, places, _ = self._decoding.events(part)

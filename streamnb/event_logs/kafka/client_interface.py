@@ -2,7 +2,7 @@
 
 kafka-python handles elections and requests about topics, offsets and groups, whatever the library: these are
 rare and follow the same rules. Every call here blocks for a bounded time and raises errors of kafka-python
-(`kafka.errors`), which `error_actions` and `error_texts` interpret.
+(`kafka.errors`), which `error_actions` and `error_messages` interpret.
 """
 
 from __future__ import annotations

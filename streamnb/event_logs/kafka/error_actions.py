@@ -1,4 +1,4 @@
-"""Map each error to an action; `error_texts` holds the messages.
+"""Map each error to an action; `error_messages` holds the messages.
 
 Outside a commit a failed call has changed nothing that matters, so the question is whether a retry can help.
 Inside a commit the outcome of nearly every failure is unknown. This includes the loss of the transactional

@@ -63,7 +63,7 @@ def as_kafka_python(error: Any, *named: Any) -> errors.KafkaError:
 
     Args:
         error: the KafkaError.
-        named: arguments for the error in place of its text; see `error_texts.translate`.
+        named: arguments for the error in place of its text; see `error_messages.translate`.
     """
     code = error.code()
     kind = errors.for_code(code) if code > 0 else _OWN.get(code, errors.KafkaError)

@@ -49,6 +49,9 @@ class CountingModel(LearnedCounts, base.MiniBatchClassifier):  # type: ignore[mi
     tells_evidence = False
     """If True, predictions have `evidence`; False for hidden Markov models."""
 
+    entity: Any = None
+    """Attribute that names the chain of an event; None if events are independent of each other."""
+
     @property
     def declared(self) -> dict[Any, Attribute]:
         """Attributes whose kind is declared or implied by name; others go by the type of their value."""

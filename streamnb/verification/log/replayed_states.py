@@ -15,7 +15,6 @@ from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import StreamnbError
 from streamnb.formats.snapshot_container import SnapshotPart, part_digest
 from streamnb.models.naive_bayes.counting_model import CountingModel
-from streamnb.toolbox.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.log.adaptive_state_checks import DECAYED, OF_LEARNERS, compare_learned, learns
 from streamnb.verification.log.journal_chain import LogScan
@@ -88,7 +87,7 @@ class StateReplay:
         one = self.seen.machines_since(base) <= {self.identity.machine} and kept.are_of(self.identity, base)
 
         # If the recount is missing or incomplete, compare the model as a whole.
-        as_a_whole = isinstance(model, HiddenMarkovNB) or not isinstance(model, CountingModel)
+        as_a_whole = not isinstance(model, CountingModel) or model.entity is not None
 
         def passed(checkpoint: Checkpoint, replayed: EventProcessor, outputs: Sequence[NewRecord]) -> None:
             self._expect(replayed, outputs)

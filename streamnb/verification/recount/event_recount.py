@@ -22,7 +22,6 @@ from streamnb.models.naive_bayes.naive_bayes_classifier import SmoothedModel
 from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.statistics.count_sources import Sources
 from streamnb.statistics.memory_budget import KEPT, MemoryBudget
-from streamnb.toolbox.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.values.attribute_kinds import BERNOULLI, CONTINUOUS, MULTINOMIAL, NOMINAL
 from streamnb.values.example_weights import UNIT
 from streamnb.values.nominal_values import LARGEST
@@ -94,7 +93,7 @@ class RecountPlan:
                 kinds[name] = usual if own is None else BERNOULLI if own == "bernoulli" else MULTINOMIAL
             else:
                 kinds[name] = NOMINAL if isinstance(spec, Nominal) else CONTINUOUS
-        entity = str(model.entity) if isinstance(model, HiddenMarkovNB) else None
+        entity = None if model.entity is None else str(model.entity)
         return cls(settings, kinds, model.statistics.sources, entity, model.statistics.room)
 
     def kind(self, name: str, value: str | float | bool) -> int:  # noqa: FBT001

@@ -285,7 +285,7 @@ def test_a_score_is_what_the_learner_would_say_next_and_teaches_nothing(options)
     assert (len(whole), taken) == (len(raws), len(rows))
     parts, left = [], rows
     while left:
-        made, taken = learner.score(left, 1.0, 7, most_bytes=1)
+        made, taken = learner.score(left, 1.0, 7, max_bytes=1)
         parts, left = parts + made, left[taken:]
     assert parts == whole
 
