@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from streamnb.config import Config
 from streamnb.engine.labels.revoked_intervals import RevokedIntervals
-from streamnb.engine.labels.source_labels import MOST_SOURCES, SourceLabel, effective, merged
+from streamnb.engine.labels.source_labels import SourceLabel, effective, has_too_many, merged
 from streamnb.engine.ports import Partition, Record
 from streamnb.events import LabelRecord
 from streamnb.formats.codec import IN_EVENT, decode_label
@@ -67,4 +67,4 @@ class ResolvedLabels:
 def _merged_with_limit(said: tuple[SourceLabel, ...], more: SourceLabel) -> tuple[SourceLabel, ...]:
     """Return the labels with one more, unless its source exceeds the limit, as in the learner."""
     found = merged(said, more)
-    return found if len(found) <= MOST_SOURCES else said
+    return said if has_too_many(found) else found

@@ -23,7 +23,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from streamnb.engine.labels.source_label_store import MOST_SOURCES_IN_ALL
-from streamnb.engine.labels.source_labels import MOST_SOURCES, SourceLabel
+from streamnb.engine.labels.source_labels import LIMIT_OF_SOURCES, SourceLabel
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError, told_as
 from streamnb.events import Event, LabelRecord
 from streamnb.formats.codec import decode_label, encode_label
@@ -323,16 +323,14 @@ def _accepted(replica: Replica, said: Sequence[LabelRecord]) -> dict[str, Any]:
         classes = {str(label): n for label, n in following.learner.model.class_weights.items()}
         statements = [late.source_labels_of(one.id) for one in said]
         each = [_known(one, found, classes, journal) for one, found in zip(said, statements, strict=True)]
-        is_refused = [
-            late.has_no_room(one.source, found) for one, found in zip(said, statements, strict=True)
-        ]
+        is_refused = late.refused_sources([(one.id, one.source) for one in said])
         alike = {folded(label): label for label in sorted(classes, key=classes.__getitem__) if classes[label]}
         schema = following.learner.settings.schema
     for one, known, is_one_too_many in zip(said, each, is_refused, strict=True):
         if is_one_too_many:
             text = (
-                f"the learner will refuse this label, because its source {one.source!r} is one too many: an "
-                f"event takes labels of {MOST_SOURCES} sources, and a stream of {MOST_SOURCES_IN_ALL:,}"
+                f"the learner will refuse this label, because its source {one.source!r} is one too many: "
+                f"{LIMIT_OF_SOURCES}, and a stream of {MOST_SOURCES_IN_ALL:,}"
             )
             known["warning"] = Message("label-source-refused", text, source=one.source)
             continue

@@ -15,6 +15,7 @@ from streamnb.config import Config
 from streamnb.config.config_literals import literal
 from streamnb.engine.journal.journal_history import last
 from streamnb.engine.journal.prediction_search import PredictionSearch
+from streamnb.engine.labels.source_labels import LIMIT_OF_SOURCES, MOST_SOURCES
 from streamnb.engine.ports import Log, NewRecord, Record
 from streamnb.errors import ConfigError, LogError, MalformedEvent, Unavailable, UnknownTopic, told_as
 from streamnb.events import Event, LabelRecord, Retraction
@@ -30,6 +31,7 @@ from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
 _AT_ONCE = 1000
 _MOST_CLASSES = 10_000  # remembered to detect similar ones
 _MOST_PREDICTIONS = 100_000  # searched for the id of one label
+_MOST_IDS = 100_000  # remembered to count the sources of each
 _MOST_SIMILAR = 4  # warnings
 _MOST_SPELLINGS = 3  # kept for each label
 _PATIENCE = 0.2  # seconds that a label waits for a batch to fill
@@ -39,7 +41,8 @@ def run(options: argparse.Namespace) -> int:
     """Write label records to the topic of labels."""
     config = context.load_config(options)
     topic, count = labels_topic(config), 0
-    found = _looked_at(_of_file(options, config) if options.file else [_given(options, config)])
+    given = _of_file(options, config) if options.file else [_given(options, config)]
+    found = _with_counted_sources(_looked_at(given))
     try:
         for count in writing(config, found):  # noqa: B007
             pass
@@ -175,6 +178,25 @@ def _looked_at(verdicts: Iterable[LabelRecord | Retraction]) -> Iterator[LabelRe
                 n_blanks = 1
                 text = f"label {label!r} has blanks at its ends: it is another class than {label.strip()!r}"
                 warn(Message("label-has-blanks", text, label=label))
+        yield one
+
+
+def _with_counted_sources(given: Iterable[LabelRecord | Retraction]) -> Iterator[LabelRecord | Retraction]:
+    """Yield the records; warn once of an event with too many sources."""
+    of_event: dict[str, set[str]] | None = {}
+    for one in given:
+        if of_event is not None and isinstance(one, LabelRecord):
+            sources = of_event.get(one.id, set())
+            if len(of_event) < _MOST_IDS:
+                of_event[one.id] = sources
+            if len(sources | {one.source}) > MOST_SOURCES:
+                text = (
+                    f"the learner will refuse a label of {one.id!r}, because its source {one.source!r} is "
+                    f"one too many: {LIMIT_OF_SOURCES}"
+                )
+                warn(Message("label-source-refused", text, source=one.source))
+                of_event = None
+            sources.add(one.source)
         yield one
 
 

@@ -33,7 +33,7 @@ Invariants:
 * A waiting event is learned with the attributes that it had when it was predicted.
 * Whether an event still waits depends on `Watermark` alone: a time and a number of bytes, no clock.
 * Blocks of the buffer begin and end at the same events in every run, so equal streams have equal bytes.
-* At most four sources may label one event, and a label of another source is refused.
+* At most four sources may label one event besides the label inside it. A label of another is refused.
 * A retraction of a source unlearns nothing at once. `DelayedLabels.work` visits the waiting events in
   steps of some hundreds, and each commit journals how many steps it made.
 * Scores of served predictions are sums of integers, so a replaced score leaves no trace.

@@ -8,7 +8,7 @@ earlier learning and score are reversed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -141,7 +141,7 @@ class DelayedLabels:
 
     def labels_before(self, event_id: str) -> set[str | None]:
         """Return the labels that arrived before their event; None among them is a retraction."""
-        return self.unmatched.labels(event_id)
+        return {one.label for one in self.unmatched.labels_of(event_id)}
 
     def resolve(self, said: tuple[SourceLabel, ...]) -> ResolvedLabel | None:
         """Return the label in force among source labels."""
@@ -157,10 +157,27 @@ class DelayedLabels:
         best = holding(said, self.settings.ranks)
         return tuple(sorted(said, key=lambda one: one is not best))
 
-    def has_no_room(self, source: str, said: Sequence[SourceLabel] | None) -> bool:
-        """Return if a label of this source would be rejected, on an event with these labels."""
-        is_of_event = any(one.source == source for one in said or ())
-        return not self.store.has_room(source) or (not is_of_event and len(said or ()) >= MOST_SOURCES)
+    def refused_sources(self, labels: Iterable[tuple[str, str]]) -> list[bool]:
+        """Return which labels would have one source too many if they arrived next, in this order.
+
+        Args:
+            labels: event id and source of each.
+        """
+        refused, more = [], set[str]()
+        of_event: dict[str, set[str]] = {}
+        for event_id, source in labels:
+            if event_id not in of_event:
+                said = self.source_labels_of(event_id) or self.unmatched.labels_of(event_id)
+                of_event[event_id] = {one.source for one in said} - {IN_EVENT}
+            has_room = source in more or self.store.has_room(source, len(more))
+            if has_room and source not in self.store.sources:
+                more.add(source)
+            sources = of_event[event_id]
+            has_room = has_room and (source in sources or len(sources) < MOST_SOURCES)
+            if has_room:
+                sources.add(source)
+            refused.append(not has_room)
+        return refused
 
     def serve(self, batch: EventBatch, model: StreamModel) -> None:
         """Buffer predicted events, and score those with a resolved label, which are already learned."""

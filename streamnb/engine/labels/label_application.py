@@ -13,7 +13,7 @@ from streamnb.engine.labels.delay_scores import DELAYS
 from streamnb.engine.labels.label_block import NONE
 from streamnb.engine.labels.label_buffer import ABSENT
 from streamnb.engine.labels.model_updater import ModelUpdater
-from streamnb.engine.labels.source_labels import MOST_SOURCES, SourceLabel, merged
+from streamnb.engine.labels.source_labels import SourceLabel, has_too_many, merged
 from streamnb.engine.labels.unmatched_labels import DroppedLabels
 from streamnb.engine.ports import Record
 from streamnb.events import LabelRecord
@@ -146,7 +146,7 @@ class LabelApplication:
             elif any(map(said.repeats, before)):  # also if another record lies between the two
                 late.outcomes["repeated"] += 1
                 self._store.move(number, now)
-            elif len(now) > MOST_SOURCES:
+            elif has_too_many(now):
                 self._refuse_source(batch, row)
             else:
                 self._result.firsts.append(self.change(number, now, batch, row))

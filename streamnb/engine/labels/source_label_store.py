@@ -59,9 +59,9 @@ class SourceLabelStore:
         batch.offsets = np.array([record.offset for record in batch.records])
         batch.weights = np.minimum(weights, _HEAVIEST)
 
-    def has_room(self, source: str) -> bool:
-        """Return if a source is interned, or can be."""
-        return source in self.sources or len(self.sources) < MOST_SOURCES_IN_ALL
+    def has_room(self, source: str, n_more: int) -> bool:
+        """Return if a source is interned, or can be after `n_more` others."""
+        return source in self.sources or len(self.sources) + n_more < MOST_SOURCES_IN_ALL
 
     def label_at(self, batch: LabelBatch, row: int) -> SourceLabel:
         """Return one row of interned label records; its source must be interned."""

@@ -15,8 +15,12 @@ from streamnb.engine.ports import Partition
 from streamnb.formats.codec import IN_EVENT
 
 MOST_SOURCES = 4
-"""Maximum number of sources that may label one event."""
+"""Maximum number of sources that may label one event; the label inside it does not count."""
 _RANK_IN_EVENT, _RANK = 0, 1
+
+
+LIMIT_OF_SOURCES = f"an event takes labels of {MOST_SOURCES} sources and its own label"
+"""The limit, for messages."""
 
 
 class SourceLabel(NamedTuple):
@@ -60,6 +64,11 @@ def merged(said: tuple[SourceLabel, ...], more: SourceLabel) -> tuple[SourceLabe
         if one.source == more.source:
             return said if more.order <= one.order else (*said[:i], more, *said[i + 1 :])
     return (*said, more)
+
+
+def has_too_many(said: Iterable[SourceLabel]) -> bool:
+    """Return whether the sources of an event's labels exceed the maximum."""
+    return sum(one.source != IN_EVENT for one in said) > MOST_SOURCES
 
 
 def effective(said: Iterable[SourceLabel], ranks: Mapping[str, int]) -> ResolvedLabel | None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streamnb.engine.labels.source_labels import MOST_SOURCES, SourceLabel, merged
+from streamnb.engine.labels.source_labels import SourceLabel, has_too_many, merged
 
 _OBJECTS, _OBJECTS_OF_LABEL = 200, 280  # bytes of an entry and of a label without their texts, at least
 _Row = tuple[str, tuple[SourceLabel, ...], float]
@@ -48,10 +48,10 @@ class UnmatchedLabels:
     def __contains__(self, event_id: str) -> bool:
         return event_id in self._entries
 
-    def labels(self, event_id: str) -> set[str | None]:
-        """Return the labels of an event that has not arrived."""
+    def labels_of(self, event_id: str) -> tuple[SourceLabel, ...]:
+        """Return the source labels of an event that has not arrived."""
         entry = self._entries.get(event_id)
-        return set() if entry is None else {one.label for one in entry.said}
+        return () if entry is None else entry.said
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -67,7 +67,7 @@ class UnmatchedLabels:
         entry = self._entries.get(event_id)
         before = () if entry is None else entry.said
         now = merged(before, said)
-        if len(now) > MOST_SOURCES:
+        if has_too_many(now):
             return None
         self._entries.pop(event_id, None)
         self._entries[event_id] = _UnmatchedLabel(now, recorded)

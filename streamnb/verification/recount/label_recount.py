@@ -24,7 +24,7 @@ from streamnb.formats.event_validity import LATEST
 from streamnb.values.example_weights import HEAVIEST
 from streamnb.verification.recount.event_recount import Recount, RecountPlan, in_units
 
-_SPEAKERS, _SOURCES = 4, 1000  # at most, on one event and in all
+_SPEAKERS, _SOURCES = 4, 1000  # at most, on one event without its own label, and in all
 _EVENT_BYTES, _SPEAKER_BYTES = 256, 800  # docs/labels.md, "How long events wait"
 _EARLY_BYTES, _EARLY_WORD_BYTES = 200, 280  # the same
 _SWEPT = 256  # events worked through in a step
@@ -200,7 +200,7 @@ class LabelRecount:
             self._keep(event_id, source, word, recorded)
         elif not _is_news(source, word, one.words):
             return
-        elif len({*one.words, source}) > _SPEAKERS:
+        elif len({*one.words, source} - {IN_EVENT}) > _SPEAKERS:
             self._refuse()
         else:
             is_one_more = one.words and source not in one.words

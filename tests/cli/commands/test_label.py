@@ -86,6 +86,32 @@ FILE = ["--file", "labels.jsonl"]
 
 
 @pytest.mark.parametrize(
+    ("sources", "told"),
+    [
+        ("abcdabcd", 0),
+        ("abcde", 1),
+        ("abcdefg", 1),
+        (["a", "b", "c", "default", None], 0),
+        (["a", *"bcd", None], 1),
+    ],
+)
+def test_labels_of_more_sources_than_an_event_takes_are_told_once(
+    sources, told, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    labels = [
+        {"id": i, "label": "x"} | ({} if who is None else {"source": who}) for who in sources for i in "ef"
+    ]
+    (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, labels)))
+    assert main(["label", *FILE, *LOG]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == told
+    for line in said:
+        assert "refuse a label of 'e', because its source" in line
+        assert "an event takes labels of 4 sources and its own label" in line
+
+
+@pytest.mark.parametrize(
     ("given", "said"),
     [
         (["label", "e", "x", "--source", ""], "$.source"),

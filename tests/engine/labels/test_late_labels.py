@@ -327,17 +327,47 @@ def test_a_fifth_source_is_counted_before_its_event_came():
     assert learner.late.outcomes == {"too_many_sources": 1}
 
 
-def test_room_for_a_source_is_what_the_next_label_finds():
+def test_the_label_inside_an_event_is_none_of_its_four_sources():
     stream = Stream()
-    stream.event("e", "w1")
-    for source in "abcd":
-        stream.verdict("e", "x", source)
+    stream.event("e", "w1", "x")
+    for source in "ab":
+        stream.verdict("f", "x", source)
+    stream.event("f", "w1", "x")
+    for source in "abcde":
+        stream.verdict("e", "y", source)
+        stream.verdict("f", "y", source)
+    learner, outputs = process(stream.records)
+    assert letters(outputs) == ["too-many-sources"] * 2
+    for event_id in "ef":
+        said = learner.late.source_labels_of(event_id)
+        assert sorted(one.source for one in said) == ["a", "b", "c", "d", "event"]
+        assert said[0].label == "y"
+
+
+@settings(max_examples=30)
+@given(
+    before=st.lists(st.tuples(st.sampled_from("efg"), st.sampled_from("abcdefgh")), max_size=12),
+    labels=st.lists(st.tuples(st.sampled_from("efg"), st.sampled_from("abcdefgh")), max_size=20),
+    most=st.sampled_from([5, 1000]),
+)
+def test_sources_that_would_be_refused_are_those_that_are_refused_then(before, labels, most):
+    stream, then = Stream(), Stream(1_790_000_100.0)
+    stream.event("e", "w1", "x")
     stream.event("f", "w1")
-    learner, _ = process(stream.records)
-    of_e, of_f = learner.late.source_labels_of("e"), learner.late.source_labels_of("f")
-    assert [learner.late.has_no_room(source, of_e) for source in "ade"] == [False, False, True]
-    assert not learner.late.has_no_room("e", of_f)
-    assert not learner.late.has_no_room("e", None)
+    for event_id, source in before:
+        stream.verdict(event_id, "x", source)
+    for event_id, source in labels:
+        then.verdict(event_id, "y", source)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("streamnb.engine.labels.source_label_store.MOST_SOURCES_IN_ALL", most)
+        learner, _ = process(stream.records)
+        expected = []
+        foreseen = learner.late.refused_sources(labels)
+        for record in then.records:
+            refused = learner.late.outcomes["too_many_sources"]
+            learner.process([record], 1.0)
+            expected.append(learner.late.outcomes["too_many_sources"] > refused)
+    assert foreseen == expected
 
 
 @pytest.mark.parametrize(

@@ -245,14 +245,13 @@ def assert_it_says_which_label_holds(ask):
 
 
 def assert_it_warns_of_a_source_too_many(ask):
-    """The event has labels of `event`, `me` and `else`; the learner takes one more source."""
+    """The event has labels of `me` and `else` besides its own; the learner takes two more sources."""
     own = own_label("m499")
-    warned = []
-    for who in ("fourth", "fifth", "fourth"):
-        (found,) = ask("/labels", {"labels": [{"id": "m499", "label": own, "source": who}]})[1]["labels"]
-        warned.append("warning" in found)
-        until(lambda: len(ask("/labels/m499")[1]["others"]) == 3)
-    assert warned == [False, True, False]
+    labels = [{"id": "m499", "label": own, "source": who} for who in ("third", "fourth", "fifth", "fourth")]
+    for told in ([False, False, True, False], [False, False, True, False]):
+        found = ask("/labels", {"labels": labels})[1]["labels"]
+        assert ["warning" in one for one in found] == told
+        until(lambda: len(ask("/labels/m499")[1]["others"]) == 4)
     assert [one["source"] for one in ask("/labels/m499")[1]["others"]].count("fifth") == 0
 
 

@@ -90,6 +90,15 @@ def test_so_are_labels_that_are_repeated_before_their_events():
     assert learner.dead_letters == 1
 
 
+@FEW
+@given(rng=SEEDS)
+def test_so_are_those_of_events_that_more_sources_label_than_may(rng):
+    learner = late_learner()
+    stream = random_stream(rng, 8, 120, labelled=0.5, sources="abcdef")
+    assert differing(learner, stream.records) == []
+    assert learner.late.outcomes["too_many_sources"]
+
+
 def test_so_are_those_of_records_with_times_that_cannot_be_meant():
     stream = Stream()
     for i in range(90):
