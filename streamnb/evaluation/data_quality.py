@@ -20,6 +20,7 @@ from streamnb.features.number_notation import (
     COMMA_AND_POINTS,
     QUOTED,
     Notation,
+    dates_of,
     has_long_digits,
     is_rounded,
     markers_of,
@@ -299,6 +300,20 @@ class DataQuality:
             yield "markers", f"numbers, but for {told}, each {taken}"
         if notation is not None and (words := words_among_numbers(one)):
             yield "words", f"numbers, but for {odd_cells(one, words, what)}, each {taken}"
+        if is_open and self._learns and (taken_for := dates_of(one)):
+            has_time = self._roles["ts"] in self.seen
+            time = (
+                ""
+                if has_time
+                else f"; a time of the event is RFC 3339, and {self._origin.remedy('ts', path)}"
+            )
+            yield (
+                "date",
+                (
+                    f"looks like dates or times, and each is taken for {taken_for}: write what matters of "
+                    f"them, such as the weekday, as attributes{time}"
+                ),
+            )
         if is_open and has_digits:
             yield (
                 "digits",

@@ -22,7 +22,7 @@ from streamnb.values.parameter_checks import pluralize
 _MOST = 0.9  # share of the strings of a column in this notation
 _MOST_AMONG_WORDS = 2 / 3  # share of numbers, if many different words are among them
 _FEW = 3  # distinct unknown strings that may mark missing numbers
-_CODES = 10  # up to this number of distinct integers may be codes
+_CODES = 10  # up to this number of distinct integers, fractions or dates may be codes
 _LONGEST_EXAMPLE = 30
 _MARKERS = frozenset(
     "na n/a #n/a <na> nan -nan null (null) none nil missing unknown undefined ? - -- . \\n inf +inf -inf "
@@ -65,6 +65,11 @@ _POWER = re.compile(
     re.VERBOSE,
 )
 """A number times a power of ten, or with an exponent of double precision as in Fortran."""
+_QUOTIENT = re.compile(
+    r"(?P<whole>[+-]?[0-9]+\s)?(?P<over>[+-]?[0-9]+)\s?[/\u2044]\s?(?P<under>0*[1-9][0-9]*)"
+)
+"""A fraction such as 18/37, or 1 1/2."""
+_COMPACT_DATE = re.compile(r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])")
 _CLOCK = re.compile(
     r"(?:(?P<hours>[0-9]{1,3}):)?(?P<minutes>[0-9]{1,3}):(?P<seconds>[0-5][0-9](?:[.,][0-9]+)?)"
 )
@@ -170,6 +175,8 @@ def plain_number(text: str) -> str:
         ('3690', '125.5')
         >>> plain_number("3.4\u00d710^5"), plain_number("3.4\u00b710\u207b\u2075"), plain_number("1.5D+03")
         ('3.4e5', '3.4e-5', '1.5e+03')
+        >>> plain_number("18/32"), plain_number("1 1/2")
+        ('0.5625', '1.5')
     """
     text = _in_ascii(text.strip())
     if found := _POWER.fullmatch(text):
@@ -178,6 +185,9 @@ def plain_number(text: str) -> str:
     if found := _CLOCK.fullmatch(text):
         minutes = 60 * int(found["hours"] or 0) + int(found["minutes"])
         return f"{60 * minutes + float(found['seconds'].replace(',', '.')):.15g}"
+    if found := _QUOTIENT.fullmatch(text):
+        whole, quotient = float(found["whole"] or 0), float(found["over"]) / float(found["under"])
+        return f"{whole - quotient if whole < 0 else whole + quotient:.15g}"
     if found := _ENCLOSED.fullmatch(text):
         inner = found["inner"] or f"-{found['debit'] or found['credit']}"
         text = inner.strip() if _ANY_NUMBER.fullmatch(inner.strip()) else text
@@ -205,6 +215,10 @@ def _written_otherwise(seen: FieldSummary, told: Mapping[str, int], total: int) 
         what = "written as times or durations"
     elif _POWER.fullmatch(_in_ascii(odd[0])):
         what = "with powers of ten"
+    elif _QUOTIENT.fullmatch(_in_ascii(odd[0])):
+        if len(seen.values) <= _CODES:
+            return None
+        what, written = "written as fractions", f"{written}, or two attributes of one number each"
     return Notation(what, written=written)
 
 
@@ -337,6 +351,15 @@ def is_rounded(seen: FieldSummary) -> bool:
 def has_long_digits(seen: FieldSummary) -> bool:
     """Return whether strings of a column are integers beyond 2^53, which doubles round."""
     return any(_DIGITS.fullmatch(text) and abs(int(text)) > _EXACT for text in _strings(seen))
+
+
+def dates_of(seen: FieldSummary) -> str:
+    """Return what the values of a column of many dates or times are taken for; otherwise empty."""
+    if len(seen.values) <= _CODES:
+        return ""
+    if seen.types == {int} and all(_COMPACT_DATE.fullmatch(str(value)) for value in seen.values):
+        return "a number"
+    return "one value" if seen.kind == A_DATE else ""
 
 
 def _are_most_numbers(seen: FieldSummary) -> bool:

@@ -13,6 +13,7 @@ them. Functions are pure, except in the modules that read files of events.
     arrays                      portable_arrays.py                  both, little endian
     model as text               model_text.py                       both, sorted lines
     files of events             event_files.py, event_csv.py, parquet_events.py   file -> raw events
+    names read as numbers       lost_digits.py                      cells -> warnings
     text for terminals          terminal_text.py                    value -> text
 
 How a record becomes an event, in `codec.decode_event`, or `decode_events` for a batch:

@@ -16,7 +16,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, dropwhile, islice
 from types import MappingProxyType
@@ -25,9 +25,8 @@ from typing import Any
 import msgspec
 
 from streamnb.errors import ConfigError, LogError, told_as
-from streamnb.features.attributes import some_of
-from streamnb.formats.json_paths import render_path
 from streamnb.formats.json_value_checks import CSV_FAULT
+from streamnb.formats.lost_digits import LostDigits, is_spelled_as_name
 from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import did_you_mean, pluralize
 
@@ -38,15 +37,12 @@ DELIMITERS = ",\t;|"  # candidates for detection
 
 _LOOKED_AT = 20  # lines below the header to find the delimiter, and
 _FIRST = 1000  # lines, or
-_LONGEST_TOLD = 100  # characters of a cell that a note shows
-_EVERY = 100  # of later rows, each hundredth is checked
 _LONG = 1 << 20  # characters of them, to find out whether quotes enclose cells
 _ENDS = {"\n", "\r\n", "\r"}
 _SEP = re.compile(r"sep=([^\r\n])\r?\n?")  # as Excel writes it
 _MOST_EXACT = 15  # digits of a whole number that is below 2^53
 _INTEGER = re.compile(rf"[+-]?[0-9]{{1,{_MOST_EXACT}}}")
 _DIGITS = re.compile(r"[+-]?[0-9]+")
-_ZEROS = re.compile(r" *0[0-9]+ *")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HUNDREDS = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,2})")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
@@ -96,7 +92,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
         delimiter: delimiter of cells, one character; empty is detected, see `delimiter_of`.
         missing: cells that hold no value, of every column.
         strings: feature columns whose cells are always strings.
-        names: feature columns in which a whole number with leading zeros is a string.
+        names: feature columns in which a number that is written as a name is a string (`lost_digits`).
         labels: columns of `strings` that hold the label, if the schema reads it among the features.
         numbers: feature columns in which a whole number beyond 2^53 is a number, too, the nearest double.
         decimal: the decimal separator of numbers, one character.
@@ -213,6 +209,7 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: RowNote = ig
     check_header(header, columns)
     read, readers = _readers(columns)
     notes = _RowNotes(note, columns.encoding, rows.delimiter)
+    lost = LostDigits(note, columns.decimal, columns.numbers)
     points = _PointNotes(note, columns)
     width, taken, encode = len(header), rows.taken, msgspec.json.encode  # looked up once, not for each row
     fitting = labelled = 0
@@ -228,8 +225,7 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: RowNote = ig
             cells = dict(zip(header, row, strict=True))
             points.look(number, cells)
             record = event_of(cells, number, columns, read, readers)
-            if number < _FIRST or number % _EVERY == 0:
-                notes.look_at_zeros(number, cells, record, columns.numbers)
+            lost.look(number, cells, record.get("features", {}))
             if "label" in record:
                 labelled += 1
                 record["label"] = _label_name(record["label"])
@@ -241,7 +237,7 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: RowNote = ig
             notes.add_undecoded(number)
             raw = encoded(record)
         yield raw
-    notes.report_zeros()
+    lost.report()
     points.report()
     if columns.must_have_label and fitting and not labelled:
         raise LogError(
@@ -345,7 +341,6 @@ class _RowNotes:
     def __init__(self, note: RowNote, encoding: str, delimiter: str) -> None:
         self._note, self._encoding, self._delimiter = note, encoding or "UTF-8", delimiter
         self._noted: set[str] = set()
-        self._zeros: dict[str, str] = {}  # column -> its first cell with leading zeros
 
     def look_at_lines(self, number: int, lines: Sequence[str], width: int, *, is_fitting: bool) -> None:
         """Note a row of several lines that a quote may have joined.
@@ -370,29 +365,6 @@ class _RowNotes:
         if kind not in self._noted:
             self._noted.add(kind)
             self._note(Message("row-quoting-odd", f"row {number} {what}", row=number))
-
-    def look_at_zeros(self, number: int, cells: Row, record: Row, numbers: Container[str]) -> None:
-        """Record columns, except numbers, in which a cell has lost leading zeros."""
-        if number == _FIRST:
-            self.report_zeros()
-        for column, value in record.get("features", {}).items():
-            cell = cells[column]
-            is_short = len(cell) <= _LONGEST_TOLD
-            if type(value) is int and is_short and _ZEROS.fullmatch(cell) and column not in numbers:
-                self._zeros.setdefault(column, cell.strip())
-
-    def report_zeros(self) -> None:
-        """Note the recorded columns that were not noted before."""
-        new = {column: cell for column, cell in self._zeros.items() if f"zeros {column}" not in self._noted}
-        self._noted.update(f"zeros {column}" for column in new)
-        if new:
-            paths = some_of([render_path(("features", column)) for column in new])
-            cell = next(iter(new.values()))
-            text = (
-                f"{paths}: {cell} is read as the number {int(cell)}; "
-                'kind = "nominal" in [[attributes]] keeps its digits'
-            )
-            self._note(Message("leading-zeros-lost", text, columns=list(new), cell=cell))
 
     def add_undecoded(self, number: int) -> None:
         """Note a row that is not text in the configured encoding."""
@@ -544,7 +516,7 @@ def _readers(columns: CsvColumns) -> tuple[Reader, dict[str | None, Reader]]:
         return _as_number(read(cell), _DIGITS)
 
     def read_name(cell: str) -> float | str | bool:
-        return cell if _ZEROS.fullmatch(cell) else read(cell)
+        return cell if is_spelled_as_name(cell, columns.decimal) else read(cell)
 
     return read, {
         **dict.fromkeys(columns.names, read_name),

@@ -102,7 +102,7 @@ MESSAGES: Mapping[str, Level] = {
     "numbers-as-values": _WARNING,
     "numbers-converted": _INFO,
     "decimal-point-ambiguous": _WARNING,
-    "leading-zeros-lost": _WARNING,
+    "digits-lost": _WARNING,
     "times-odd": _WARNING,
     "ids-repeated": _WARNING,
     "labels-alike": _WARNING,

@@ -105,7 +105,18 @@ WRITTEN = [
     ([*amounts("{1} kg", 30), *amounts("{1}"), *amounts("{1}k", 9)], "numbers, but for 39 cells such as"),
     ([f"Zimmer {n % 9}" for n in range(40)], None),
     ([f"{n % 9} {'AB'[n % 2]}" for n in range(40)], None),
-    ([f"{n:02} Jan 2026" for n in range(1, 29)], None),
+    ([f"{n:02} Jan 2026" for n in range(1, 29)], "looks like dates or times, and each is taken for one value: write what matters"),
+    ([f"{n}.1.2024" for n in range(1, 29)], "looks like dates or times, and each is taken for one value"),
+    ([f"1/{n}/2024" for n in range(1, 29)], "the weekday, as attributes; a time of the event is RFC 3339, and --ts-column x names its column"),
+    ([f"2024-01-{n:02}" for n in range(1, 29)] * 9, "looks like dates or times, and each is taken for one value"),
+    ([f"202401{n:02}" for n in range(1, 29)], "looks like dates or times, and each is taken for a number"),
+    ([f"{n}.1.2024" for n in range(1, 11)] * 9, None),
+    ([f"202401{n:02}" for n in range(10, 45)], None),
+    ([f"{n}/37" for n in range(30)], 'looks like numbers written as fractions, and each is taken for one value: write 0 for "0/37", or two attributes of one number each'),
+    (["1/2", "1/4", "3/4"] * 20, None),
+    (["5", "1 1/2", *(f"-{n} 1/4" for n in range(9))] * 20, 'write 1.5 for "1 1/2"'),
+    (["n/a", "a/b", "c/d"] * 20, None),
+    ([f"777/{n}/37" for n in range(30)], None),
     ([f"A{n}" for n in range(90)], None),
     (["1a", "1b", "2a", "2b"] * 20, None),
 ]  # fmt: skip
@@ -118,6 +129,15 @@ def test_a_column_of_numbers_in_another_notation_is_named_with_the_option_that_r
     assert all(text.startswith("$.features.x: ") for text in found)
     with_missing = "1,5" in cells and bool({"NA", "k.A."} & set(cells))
     assert len(found) == (expected is not None) + with_missing
+
+
+def test_dates_are_named_with_the_path_of_the_time_unless_there_is_one():
+    days = [f"2024-01-{n:02}" for n in range(1, 29)]
+    assert "and --set events.ts='$.features.x' sets its path" in odd(days, LINES)[0]
+    (told,) = odd(days, LINES, EventSchema(ts_path="$.id"))
+    assert told.endswith("such as the weekday, as attributes")
+    assert odd(days, learns=False) == []
+    assert odd(days, schema=EventSchema((AttributeSpec("x", "nominal", "$.features.x"),))) == []
 
 
 def test_values_of_json_are_named_with_what_to_write():

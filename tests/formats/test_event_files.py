@@ -831,7 +831,7 @@ def test_whole_numbers_that_lose_leading_zeros_are_noted_once(tmp_path):
     rows = "".join(f"{n},a,0050{n % 9},0.5,0,{n % 7:02}\n" for n in range(3000))
     path = write(tmp_path / "e.csv", ("id,label,zip,x,y,m\n" + rows).encode())
     _, (note,) = notes_of(path)
-    keeps = 'kind = "nominal" in [[attributes]] keeps its digits'
+    keeps = 'kind = "nominal" in [[attributes]] keeps what is written'
     assert note == f"{path}: $.features.zip, $.features.m: 00500 is read as the number 500; {keeps}"
     records, notes = notes_of(path, names=frozenset({"zip", "x"}), numbers=frozenset({"m"}))
     assert (records[1]["features"], notes) == ({"zip": "00501", "x": 0.5, "y": 0, "m": 1}, [])

@@ -60,7 +60,7 @@ def test_ratios_and_accuracy_are_told_of_everyone(tmp_path):
 
 
 def test_bench_skips_what_has_no_text_or_label(tmp_path):
-    rows = ["{", {"id": "1", "label": "a"}, {"id": "2", "text": "x"}, *rows_of("a", "b")]
+    rows = ['{"id"', {"id": "1", "label": "a"}, {"id": "2", "text": "x"}, *rows_of("a", "b")]
     told = answer("bench", write_lines(tmp_path / "e.jsonl", rows), "--rounds", 1)
     assert (told["events"], told["tokens"]) == (2, 2)
     done = measure("bench", write_lines(tmp_path / "e.jsonl", rows[:3]), check=False)

@@ -1,0 +1,127 @@
+"""Cells of text files that look like names but are read as numbers, and so lose characters.
+
+cell      is read as   noted
+00501     501          always
+05E3      5000         always
+12E5      1200000      always
+1E5       100000       if the column has names of letters and digits, such as 0A1F
++4930123  4930123      always
+1.10      1.1          if the column has 1.1, too
+1.9       1.9          if the column has names such as 1.10.1
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Mapping
+from functools import cache
+from typing import Any
+
+from streamnb.features.attributes import some_of
+from streamnb.formats.json_paths import render_path
+from streamnb.values.messages import Message
+
+_FIRST = 1000  # rows that are checked; the first report follows
+_EVERY = 100  # each hundredth later row is checked
+_LONGEST = 100  # characters of a cell that may be noted
+_MOST = 1000  # remembered numbers of one column
+_ZEROS = r"0[0-9]+(?:{point}[0-9]*)?(?:[eE][0-9]+)?"
+_PHONE = r"\+[0-9]{{7,}}"
+_EXPONENT = r"[0-9]+[eE][0-9]+"
+_TRAILING_ZEROS = r"([0-9]+{point}[0-9]*[1-9])0+"
+_NUMBER = r"[0-9]+{point}[0-9]+"
+_NAME = re.compile(r"(?=[0-9]*[A-Za-z])(?=[A-Za-z]*[0-9])[0-9A-Za-z]+")
+_VERSION = re.compile(r"(?![0-9]{1,3}(?:\.[0-9]{3})+$)[0-9]+(?:\.[0-9]+){2}(?:\.[0-9A-Za-z]+)*")
+"""At least three numbers, unless points separate thousands."""
+
+
+@cache
+def _form(form: str, decimal: str) -> re.Pattern[str]:
+    return re.compile(f" *(?:{form.format(point=re.escape(decimal))}) *")
+
+
+def is_spelled_as_name(cell: str, decimal: str) -> bool:
+    """Return whether a number is written as only names are, with such zeros, signs or exponents."""
+    forms = _ZEROS, _PHONE, _EXPONENT, _TRAILING_ZEROS
+    return any(_form(form, decimal).fullmatch(cell) for form in forms)
+
+
+class LostDigits:
+    """Finds the columns of one file in which names are read as numbers.
+
+    Args:
+        note: called with the message.
+        decimal: the decimal separator.
+        numbers: columns that are declared as numbers.
+    """
+
+    def __init__(self, note: Callable[[Message], None], decimal: str, numbers: Container[str]) -> None:
+        self._note, self._decimal, self._numbers = note, decimal, numbers
+        self._found: dict[str, tuple[str, float, str]] = {}  # column -> cell, number, and what is next to it
+        self._noted: set[str] = set()
+        self._exponents: dict[str, tuple[str, float]] = {}
+        self._fractions: dict[str, tuple[str, float]] = {}
+        self._names: dict[str, str] = {}
+        self._versions: dict[str, str] = {}
+        self._spelled: dict[str, dict[str, str]] = {}  # column -> number without trailing zeros -> cell
+
+    def look(self, number: int, cells: Mapping[Any, str], features: Mapping[str, Any]) -> None:
+        """Check a row if it is among the first or one of some later ones, given the values read."""
+        if number >= _FIRST and number % _EVERY:
+            return
+        if number == _FIRST:
+            self.report()
+        for column, value in features.items():
+            if column in self._noted or column in self._numbers or len(cell := cells[column]) > _LONGEST:
+                continue
+            if type(value) is str:
+                self._look_at_name(column, cell)
+            elif type(value) in {int, float}:
+                self._look_at_number(column, cell.strip(), value)
+
+    def _look_at_name(self, column: str, cell: str) -> None:
+        if _VERSION.fullmatch(cell):
+            self._versions.setdefault(column, cell)
+        elif _NAME.fullmatch(cell):
+            self._names.setdefault(column, cell)
+
+    def _look_at_number(self, column: str, cell: str, value: float) -> None:
+        if cell.isdigit() and cell[0] != "0":
+            return
+
+        def has_form(form: str) -> re.Match[str] | None:
+            return _form(form, self._decimal).fullmatch(cell)
+
+        if has_form(_ZEROS) or has_form(_PHONE) or (has_form(_EXPONENT) and cell[1] not in "eE"):
+            self._found.setdefault(column, (cell, value, ""))
+        elif has_form(_EXPONENT):
+            self._exponents.setdefault(column, (cell, value))
+        elif has_form(_NUMBER):
+            self._fractions.setdefault(column, (cell, value))
+            self._look_at_spelling(column, cell, value, has_form(_TRAILING_ZEROS))
+
+    def _look_at_spelling(self, column: str, cell: str, value: float, zeros: re.Match[str] | None) -> None:
+        short = zeros[1] if zeros else cell
+        spelled = self._spelled.setdefault(column, {})
+        other = spelled.get(short, cell)
+        if len(other) != len(cell):
+            longer, shorter = sorted((cell, other), key=len, reverse=True)
+            self._found.setdefault(column, (longer, value, f", as {shorter} is"))
+        elif len(spelled) < _MOST:
+            spelled[short] = cell
+
+    def report(self) -> None:
+        """Note the columns that were not noted before."""
+        for numbers, others in ((self._exponents, self._names), (self._fractions, self._versions)):
+            for column in numbers.keys() & others.keys():
+                self._found.setdefault(column, (*numbers[column], f", next to {others[column]}"))
+        new = {column: found for column, found in self._found.items() if column not in self._noted}
+        self._noted.update(new)
+        if new:
+            paths = some_of([render_path(("features", column)) for column in new])
+            cell, value, more = next(iter(new.values()))
+            text = (
+                f"{paths}: {cell} is read as the number {value:.15g}{more}; "
+                'kind = "nominal" in [[attributes]] keeps what is written'
+            )
+            self._note(Message("digits-lost", text, columns=list(new), cell=cell))
