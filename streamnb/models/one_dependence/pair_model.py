@@ -10,7 +10,7 @@ import numpy as np
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.models.one_dependence.one_dependence_kernels import CodedEvents, PairSmoothing
 from streamnb.models.one_dependence.pair_counts import PairCounts
-from streamnb.models.one_dependence.value_codes import REST, CodedValues
+from streamnb.models.one_dependence.value_codes import MISSING, CodedValues
 from streamnb.values.parameter_checks import check_capacity
 from streamnb.values.state_validation import count, state_errors
 from streamnb.values.type_aliases import Array, Codes, State
@@ -70,7 +70,7 @@ class PairModel:
         """Return log P(class, event) from the counts so far. Shape (K,)."""
         sizes = self.counts.sizes
         known = codes[:, : sizes.size]
-        known = np.where(known < sizes, known, REST).astype(np.int32)
+        known = np.where(known < sizes, known, MISSING).astype(np.int32)  # a new code has no counts
         found: Floats = np.empty((1, self.counts.classes))
         no_labels = np.full(1, -1)
         self.counts.run(CodedEvents(known, no_labels, no_labels), reading, found)
