@@ -33,7 +33,7 @@ def warn_of_columns(frame: Any, declared: Container[Any], warned: set[Any]) -> N
 
 
 def warn_of_labels(labels: Iterable[Any], warned: set[Any]) -> None:
-    """Warn of labels that differ only by case, blanks or Unicode form.
+    """Warn of labels that differ only by case, blanks, zeros or Unicode form.
 
     `warned` grows. A group is named again if it gets a third label, then as its size doubles.
     """

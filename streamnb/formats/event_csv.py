@@ -209,7 +209,7 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: RowNote = ig
     check_header(header, columns)
     read, readers = _readers(columns)
     notes = _RowNotes(note, columns.encoding, rows.delimiter)
-    lost = LostDigits(note, columns.decimal, columns.numbers)
+    lost = LostDigits(note, columns.decimal, columns.numbers | columns.names)
     points = _PointNotes(note, columns)
     width, taken, encode = len(header), rows.taken, msgspec.json.encode  # looked up once, not for each row
     fitting = labelled = 0

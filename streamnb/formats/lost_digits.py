@@ -52,11 +52,11 @@ class LostDigits:
     Args:
         note: called with the message.
         decimal: the decimal separator.
-        numbers: columns that are declared as numbers.
+        declared: columns that are declared as numbers or names.
     """
 
-    def __init__(self, note: Callable[[Message], None], decimal: str, numbers: Container[str]) -> None:
-        self._note, self._decimal, self._numbers = note, decimal, numbers
+    def __init__(self, note: Callable[[Message], None], decimal: str, declared: Container[str]) -> None:
+        self._note, self._decimal, self._declared = note, decimal, declared
         self._found: dict[str, tuple[str, float, str]] = {}  # column -> cell, number, and what is next to it
         self._noted: set[str] = set()
         self._exponents: dict[str, tuple[str, float]] = {}
@@ -72,7 +72,7 @@ class LostDigits:
         if number == _FIRST:
             self.report()
         for column, value in features.items():
-            if column in self._noted or column in self._numbers or len(cell := cells[column]) > _LONGEST:
+            if column in self._noted or column in self._declared or len(cell := cells[column]) > _LONGEST:
                 continue
             if type(value) is str:
                 self._look_at_name(column, cell)

@@ -1,22 +1,22 @@
-"""Labels that look the same, because they differ only by case, blanks or Unicode form, or are blank."""
+"""Labels that differ only by case, blanks, leading zeros or Unicode form, or are blank."""
 
 from __future__ import annotations
 
 import unicodedata
 
-ALIKE = "labels that differ only by case, blanks or Unicode form are classes of their own"
+ALIKE = "labels that differ only by case, blanks, leading zeros or Unicode form are classes of their own"
 INVISIBLE = "a label needs a character that can be seen"
 
 
 def folded(label: str) -> str:
-    r"""Return the common form of labels that differ only by case, blanks or Unicode form.
+    r"""Return the common form of labels that differ only by case, blanks, leading zeros or Unicode form.
 
     Examples:
-        >>> folded(" Not  Spam"), folded("\u00e9") == folded("e\u0301")
-        ('not spam', True)
+        >>> folded(" Not  Spam"), folded("007"), folded("\u00e9") == folded("e\u0301")
+        ('not spam', '7', True)
     """
     if label.isascii() and label.isalnum():
-        return label.lower()
+        return label.lstrip("0") or "0" if label.isdigit() else label.lower()
     seen = "".join(char for char in label if unicodedata.category(char) != "Cf")
     return unicodedata.normalize("NFKC", " ".join(seen.casefold().split()))
 

@@ -118,11 +118,12 @@ def labelled(*labels, n=40):
 
 LABELS = [
     (labelled("sun", "SUN", "sun", "rain"),
-     """labels that differ only by case, blanks or Unicode form are classes of their own: 'sun', 'SUN'; --set 'classes.aliases={ "SUN" = "sun" }' reads"""),
+     """labels that differ only by case, blanks, leading zeros or Unicode form are classes of their own: 'sun', 'SUN'; --set 'classes.aliases={ "SUN" = "sun" }' reads"""),
     (labelled("sun ", "a", "sun", "sun"), """'sun', 'sun '; --set 'classes.aliases={ "sun " = "sun" }'"""),
     (labelled("\u00c9TE", "\u00e9te", "\u00e9te", "x"), "'\u00e9te', '\u00c9TE'"),
     (labelled("e\u0301te", "\u00e9te", "\u00e9te", "x"), "'\u00e9te', 'e\u0301te'"),
     (labelled("not  spam", "not spam", "not spam", "x"), "'not spam', 'not  spam'"),
+    (labelled("1", "01", "1", "10"), """'1', '01'; --set 'classes.aliases={ "01" = "1" }'"""),
     (labelled("a", "b", "  "), "'  ': classes, but named like labels that are missing; of CSV and Parquet, --missing='  ' takes"),
     (labelled("a", "b", "\u200b"), "classes, but named like labels that are missing"),
     (labelled(*(f"w{i}{j}" for i in range(5) for j in "aA")), "'w2A', 'w2a', and 2 more groups"),
@@ -137,6 +138,7 @@ UNSUSPECTED = [
     labelled(*map(str, range(20))),
     labelled(*map(str, range(35)), "other", n=80),
     labelled("0.5", "1.5"),
+    labelled("0", "00x", "0x", "10", "100"),
     labelled("a", n=5),
     labelled(*"abc", n=3),
 ]

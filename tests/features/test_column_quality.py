@@ -100,7 +100,7 @@ def test_an_estimator_warns_once_of_columns_and_labels():
         estimator = StreamClassifier(model)
         found = warned(estimator.fit, commas, y)
         assert [text.split(":")[0] for text in sorted(found)] == [
-            "column 'x'", "labels that differ only by case, blanks or Unicode form are classes of their own"
+            "column 'x'", "labels that differ only by case, blanks, leading zeros or Unicode form are classes of their own"
         ]  # fmt: skip
         assert warned(estimator.partial_fit, commas, y) == []
         assert len(warned(estimator.fit, commas, y)) == 2, "it forgot what it had learned"

@@ -50,8 +50,9 @@ def test_a_name_that_is_read_as_a_number_is_noted_once_and_kept_where_it_is_decl
         note.endswith('kind = "nominal" in [[attributes]] keeps what is written') for note in read(cells)[1]
     )
     cell = cells[0] if noted is None else noted.partition(" ")[0]
-    value = read(cells, names=frozenset("x"))[0][cells.index(cell)]["x"]
-    assert (type(value), value) == (type(kept), kept)
+    events, notes = read(cells, names=frozenset("x"))
+    value = events[cells.index(cell)]["x"]
+    assert (type(value), value, notes) == (type(kept), kept, [])
     assert (read(cells, numbers=frozenset("x"))[1], read(cells, strings=frozenset("x"))[1]) == ([], [])
 
 

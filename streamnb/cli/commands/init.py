@@ -187,14 +187,21 @@ def _sample(
     options: argparse.Namespace, given: Config, strings: frozenset[str], note: RowNote = note
 ) -> tuple[list[bytes], dict[Keys, FieldSummary], int]:
     """Return the first events, a summary of each path, and the number of JSON objects."""
-    columns = CsvColumns(**cells_of(options), strings=strings)
-    with closing(_raws(options, given, columns, note)) as source:
+    columns, lost = CsvColumns(**cells_of(options), strings=strings), set[str]()
+
+    def take(message: Message) -> None:
+        lost.update(message.fields["columns"] if message.event == "digits-lost" else ())
+        note(message)
+
+    with closing(_raws(options, given, columns, take)) as source:
         raws = list(islice(source, options.events))
     seen: dict[Keys, FieldSummary] = {}
     named = {*_IDS, *_LABELS, *_TIMES, *(name.lower() for name in _columns(options).values())}
     n = sum(look(raw, seen, named) for raw in raws)
-    for one in seen.values():
-        if (notation := notation_of(one, options.decimal)) is not None and notation.written:
+    for path, one in seen.items():
+        if path[-1] in lost and path[0] == "features" and not one.differ:
+            one.decided = "nominal"
+        elif (notation := notation_of(one, options.decimal)) is not None and notation.written:
             one.decided = f"(numbers {notation.what}: write plain ones)"
         elif len(one.values) > _MOST_NAMES and units_of(one):
             one.decided = "(numbers with a unit: write the numbers alone)"

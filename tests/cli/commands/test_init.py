@@ -495,3 +495,14 @@ def test_days_are_not_proposed_as_times(init):
     code, made, _ = init("e.jsonl", "\n".join(map(json.dumps, rows)))
     assert (code, made.events.ts) == (0, "$.ts")
     assert "date" in {one.name for one in made.attributes}
+
+
+def test_few_names_that_are_read_as_numbers_are_proposed_as_names(init):
+    rows = "".join(f"{i},1.{i % 2}0,{i % 30:03},{i % 30},{'ab'[i % 2]}\n" for i in range(90))
+    code, made, _ = init("e.csv", f"id,version,code,n,label\n{rows.replace(',1.10,', ',1.1,', 1)}")
+    assert code == 0
+    assert {name: kind for name, (kind, _) in kinds(made).items()} == {
+        "version": "nominal",
+        "code": "nominal",
+        "n": "continuous",
+    }
