@@ -16,7 +16,7 @@ with needs_extra("streamnb.sklearn", "sklearn", "sklearn", "pandas"):
     import pandas as pd
     from scipy.sparse import issparse
     from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils import column_or_1d, compute_sample_weight
+    from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, compute_sample_weight
     from sklearn.utils.multiclass import check_classification_targets, unique_labels
     from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -51,6 +51,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         texts: the text columns, in addition to one called `text`.
         class_weight: label -> factor of its events' weights, 1 for other labels; "balanced" is
             n_samples / (n_classes * count), for `fit` only.
+        shuffle: whether `fit` learns the rows in random order. A model that learns from the order, such as a
+            mixture, otherwise learns of rows sorted by label that the previous label repeats.
+        random_state: of that order: an integer, a numpy RandomState, or None for another order each time.
 
     Attributes:
         model_: the trained classifier.
@@ -65,8 +68,16 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _columns: Any
     _warned: set[Any]
 
-    def __init__(self, model: Any = None, texts: Any = (), class_weight: Any = None) -> None:
+    def __init__(
+        self,
+        model: Any = None,
+        texts: Any = (),
+        class_weight: Any = None,
+        shuffle: bool = True,  # noqa: FBT001, FBT002  scikit-learn sets parameters by name
+        random_state: Any = 0,
+    ) -> None:
         self.model, self.texts, self.class_weight = model, texts, class_weight
+        self.shuffle, self.random_state = shuffle, random_state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002  scikit-learn's
         """Return the parameters; with `deep` also the model's parameters, such as `model__alpha`."""
@@ -92,7 +103,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Reset the model, and learn these events in order.
+        """Reset the model, and learn these events, in the order that `shuffle` sets.
 
         If all weights are below 1, the least above 0 is below 1/1024, or the greatest is above 2^20, all
         weights and the smoothing are multiplied by one power of two (`weight_scale_`). This does not change
@@ -102,7 +113,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._learned(X, y, None, sample_weight, anew=True, is_fit=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn more events; a class that is not in `classes` gets its column with its first event."""
+        """Learn more events, in their order; a class not in `classes` gets a column with its first event."""
         return self._learned(X, y, classes, sample_weight, anew=not hasattr(self, "model_"))
 
     def predict_proba(self, X: Any) -> Any:
@@ -150,6 +161,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.model_, self._warned = self._fresh(self._columns), set()
         if self.weight_scale_ != 1.0:
             weights = self.weight_scale_ * (np.ones(len(y)) if weights is None else weights)
+        if is_fit and self.shuffle:
+            order = check_random_state(self.random_state).permutation(len(y))
+            events, y = _safe_indexing(events, order), y[order]
+            weights = None if weights is None else weights[order]
         for rows, part in self._parts(events):
             self.model_.learn_many(part, y[rows].tolist(), None if weights is None else weights[rows])
         if issparse(events) or not isinstance(self.model_, CountingModel):  # a CountingModel warns itself

@@ -30,7 +30,7 @@ from streamnb.values.messages import Message
 T = TypeVar("T")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _UNCHECKED = frozenset(
-    "after at before certificate config event file folder forgotten id ids label log map_labels "
+    "after at before certificate config event file folder forgotten given id ids label log map_labels "
     "order out predictions private_key report set shards snapshot token_file".split()
 )
 """Options that may hold a file name of arbitrary bytes, or whose own check rejects bad text."""
@@ -51,6 +51,7 @@ def _run(given: Sequence[str]) -> int:
     if first.startswith("--") and not any(own.startswith(first) for own in ("--help", "--version")):
         parser.error(f"{first} stands after the command: streamnb COMMAND {first} ...")
     options = parser.parse_args(given)
+    options.given = list(given)
     if "module" not in options:
         parser.print_help(sys.stderr)
         return 2

@@ -386,8 +386,13 @@ def _add_init(init: argparse.ArgumentParser) -> None:
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     text = f"{_FILES} (default: what a learner has read from the log, with late labels)"
     evaluate.add_argument("file", nargs="?", help=text)
+    order = evaluate.add_mutually_exclusive_group()
     text = "take the rows in this order (0-based numbers, one a line)"
-    evaluate.add_argument("--order", metavar="FILE", help=text)
+    order.add_argument("--order", metavar="FILE", help=text)
+    text = "take the rows in a random order of this seed (default: 0), through a temporary file"
+    order.add_argument("--shuffle", type=_whole, nargs="?", const=0, metavar="SEED", help=text)
+    text = "leave out this attribute, such as one that is known only after the label; may be repeated"
+    evaluate.add_argument("--drop", action="append", default=[], metavar="NAME", help=text)
     text = "learn this share of the rows first, such as 2/3, then score the rest without learning it"
     evaluate.add_argument("--holdout", metavar="SHARE", help=text)
     text = "seed of --delay, --reveal and --noise (default: %(default)s)"

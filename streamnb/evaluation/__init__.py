@@ -5,7 +5,9 @@
     simulated_label_delay.py     labels that come later, never, or wrong at first
     holdout.py                   learn one part, score the rest
     log_history.py               live through the history of a log again
+    row_shuffle.py               the rows of a file in random order
     data_quality.py, number_notation.py, label_quality.py   warnings about fields and labels
+    column_checks.py, evaluation_words.py   warnings about columns and the order of rows
     schema_inference.py, proposal_trial.py   infer attributes, and try a proposed configuration
     rejections.py                dead letters by reason and path
 

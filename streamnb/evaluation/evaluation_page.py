@@ -23,6 +23,7 @@ from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.most_informative import strongest
 from streamnb.reports import report_charts
 from streamnb.reports.report_charts import card, listing, missing, tile
+from streamnb.scoring.baselines import BaselineScores
 from streamnb.values.parameter_checks import pluralize
 
 AT_ONCE = 20
@@ -57,6 +58,8 @@ class EvaluationPage:
         self._slow: list[tuple[float, int, int, int]] = []  # seconds, first and last row, bytes
         self._drifts: list[Drift] = []
         self._noted = 0
+        self._baselines: BaselineScores | None = None
+        self._grouping = ""
 
     def timed(self, records: Sequence[Record], seconds: float) -> None:
         """Note the time that some records took."""
@@ -89,8 +92,16 @@ class EvaluationPage:
             if isinstance(found, Drift) and len(self._drifts) < _MARKS:
                 self._drifts.append(found)
 
-    def write(self, what: str, seconds: float) -> None:
-        """Write the file atomically; write to a device or a pipe directly."""
+    def write(self, what: str, seconds: float, baselines: BaselineScores | None, grouping: str) -> None:
+        """Write the file atomically; write to a device or a pipe directly.
+
+        Args:
+            what: the evaluated file or log.
+            seconds: of the evaluation.
+            baselines: accuracy of guessing; None if no event was scored.
+            grouping: the warning about rows that are grouped by label, or empty.
+        """
+        self._baselines, self._grouping = baselines, grouping
         report = self._learner.report(time.time())
         if self._points and self._points[-1].events < report.events:
             self._take_point()
@@ -128,6 +139,27 @@ class EvaluationPage:
             tile("Events learned", number(report.learned), pluralize(report.dead_letters, "dead letter")),
             tile("Classes", number(report.classes), f"{number(report.attributes)} words and values"),
         ])  # fmt: skip
+        if (guesses := self._baselines) is not None:
+            yield report_charts.tiles(
+                [
+                    tile(
+                        "Most frequent class so far",
+                        percent(guesses.most_frequent),
+                        "",
+                        guesses.most_frequent,
+                    ),
+                    tile("Same label as before", percent(guesses.same_as_before), "", guesses.same_as_before),
+                    tile("Kappa", f"{scores.kappa:.4f}", "0 is as good as chance", scores.kappa),
+                    tile(
+                        "Kappa-temporal",
+                        f"{guesses.kappa_temporal:.4f}",
+                        "0 is as good as the label before",
+                        guesses.kappa_temporal,
+                    ),
+                ]
+            )
+        if self._grouping:
+            yield missing(f"Warning: {self._grouping}")
         if not scores.events:
             yield missing("No labelled event was scored; `--set events.label=PATH` sets where labels are.")
             return

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, TypeVar
 
+import msgspec
 from tqdm import tqdm
 
 from streamnb.errors import ConfigError, MalformedEvent
@@ -157,6 +158,21 @@ def numbered(events: Iterable[bytes], order: str | None) -> Iterator[tuple[int, 
     if numbers and not 0 <= min(numbers) <= max(numbers) < len(rows):
         raise ConfigError(f"--order: {order} names rows beyond the {len(rows)} of the file")
     return ((number, rows[number]) for number in numbers)
+
+
+def without(events: Iterator[bytes], names: Sequence[str]) -> Iterator[bytes]:
+    """Return the raw events without some of their features; malformed events as they are."""
+    return (_without(raw, names) for raw in events) if names else events
+
+
+def _without(raw: bytes, names: Sequence[str]) -> bytes:
+    try:
+        event = msgspec.json.decode(raw)
+        for name in names:
+            event["features"].pop(name, None)
+        return msgspec.json.encode(event)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError, AttributeError):
+        return raw
 
 
 def decoded(raw: bytes, schema: EventSchema) -> Event | None:

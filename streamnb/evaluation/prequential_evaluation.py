@@ -18,8 +18,10 @@ from streamnb.evaluation.holdout import Row
 from streamnb.evaluation.rejections import RejectionCounts
 from streamnb.evaluation.simulated_label_delay import Feedback
 from streamnb.events import Drift, Event
+from streamnb.features.attributes import some_of
 from streamnb.formats.terminal_text import note
 from streamnb.reports.text_columns import table
+from streamnb.scoring.ranking import OpenValidation
 from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
@@ -62,27 +64,44 @@ def outputs_of(
 
 
 def train_then_test(
-    learner: EventProcessor, train: Iterable[Row], test: Iterable[Row], tally: RejectionCounts
+    learner: EventProcessor,
+    scores: OpenValidation,
+    parts: tuple[Iterable[Row], Iterable[Row]],
+    tally: RejectionCounts,
 ) -> Iterator[NewRecord]:
-    """Learn the training rows, prune, then score the test rows: no output is published."""
+    """Learn the rows of the first part, prune, then score the rows of the second: no output is published."""
+    train, test = parts
     events = list(_decoded(learner, train, tally))
     learner.model.learn_many(
         [event.x for event in events], [event.label for event in events], ts=[event.ts for event in events]
     )
     learner.prune()
-    scored = _decoded(learner, test, tally)
+    known = {label: k for k, label in enumerate(learner.model.classes)}
+    truths = [known[event.label] for event in events if event.label in known]
+    scores.baselines.train(np.array(truths, dtype=np.int64))
+    scored, unknown = _decoded(learner, test, tally), Counter[Any]()
     while part := list(islice(scored, _AT_ONCE)):
         said = learner.model.predict_posteriors([event.x for event in part], [event.ts for event in part])
         labels = [event.label for event in part]
+        unknown.update(label for label in labels if label is not None and label not in known)
         predicted = learner.pipeline.predict(said, learner.model, truths=labels)
         posteriors, decided = predicted.posteriors, predicted.decisions
         column = {label: k for k, label in enumerate(posteriors.classes)}
         truths = [-1 if label is None else column.get(label, len(column)) for label in labels]
         columns = np.array(truths, dtype=np.int64)
-        learner.progressive.update_many(posteriors.probabilities, columns, held=posteriors.held)
+        scores.update_many(posteriors.probabilities, columns, held=posteriors.held)
         if learner.decisions is not None and decided is not None:
             learner.decisions.add(decided, labels)
+    if unknown:
+        _report_unknown(unknown)
     yield from ()
+
+
+def _report_unknown(unknown: Counter[Any]) -> None:
+    rows, named = pluralize(unknown.total(), "held-out row"), some_of(list(map(repr, unknown)))
+    text = f"{rows} with classes that were never learned: {named}; each is predicted wrong. If the rows are "
+    text += "sorted, --shuffle divides them at random"
+    note(Message("held-out-classes-unknown", text, rows=unknown.total(), labels=[*unknown]))
 
 
 def _decoded(learner: EventProcessor, rows: Iterable[Row], tally: RejectionCounts) -> Iterator[Event]:

@@ -9,7 +9,6 @@ import msgspec
 
 from streamnb.events import MetricsReport
 from streamnb.reports.text_columns import table
-from streamnb.reports.text_tables import MOST_CLASSES
 from streamnb.scoring.ranking import ByChance
 
 HEADER = ("class", "events", "precision", "recall", "lift")
@@ -32,6 +31,12 @@ class ClassScore(msgspec.Struct, frozen=True):
     recall: float | None
     lift: float | None
 
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 0 if no event of the class was predicted right."""
+        precision, recall = self.precision or 0.0, self.recall or 0.0
+        return 2.0 * precision * recall / (precision + recall) if precision + recall else 0.0
+
 
 def by_class(report: MetricsReport) -> list[ClassScore]:
     """Return the scores of learned classes; empty above 100 classes, which have no confusion matrix."""
@@ -52,14 +57,14 @@ def cells(found: Sequence[ClassScore]) -> list[tuple[object, ...]]:
     return [tuple("" if value is None else value for value in row) for row in rows]
 
 
-def print_by_class(report: MetricsReport, more: Mapping[str, Any]) -> None:
-    """Print scores by class if there are few classes, AUC, and the loss that includes new labels."""
-    if report.cumulative.events and report.classes <= MOST_CLASSES:
-        print("\n" + table(cells(by_class(report)), HEADER))
-    if (auc := more["one_less_auc"]) is not None:
-        print(f"1-AUC {100.0 * auc:.4f} %: the share of pairs, one of each class, in the wrong order")
-    if (loss := more["open_log_loss"]) is not None:
-        print(f"log loss {loss:.4f} if a new label costs -ln P(new) instead of 34.5")
+def print_by_class(report: MetricsReport, one_less_auc: float | None) -> None:
+    """Print scores by class in the order of their names, and 1 - AUC."""
+    if report.cumulative.events and report.labels:
+        print("\n" + table(cells(sorted(by_class(report), key=lambda one: one.label)), HEADER))
+    if one_less_auc is not None:
+        print(
+            f"1-AUC {100.0 * one_less_auc:.4f} %: the share of pairs, one of each class, in the wrong order"
+        )
 
 
 def print_chance(error: float, chance: ByChance) -> None:

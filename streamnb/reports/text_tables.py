@@ -21,14 +21,14 @@ _TELLING = 8
 
 def print_summary(report: MetricsReport) -> None:
     """Print the number of events, the accuracy, and the confusion of classes."""
-    if not _print_numbers(report):
+    if not print_numbers(report):
         return
     scores = ((report.cumulative, "accuracy"), (report.window, f"of the last {report.window.events:,}"))
-    told = (f"{name} {one.accuracy:.4f} ({_between(one.accuracy_interval)})" for one, name in scores)
-    mass = "" if report.interval_mass is None else f"; in brackets the {_mass(report.interval_mass)}"
+    told = (f"{name} {one.accuracy:.4f} ({between(one.accuracy_interval)})" for one, name in scores)
+    mass = "" if report.interval_mass is None else f"; in brackets the {mass_text(report.interval_mass)}"
     print(f"\n{', '.join(told)}{mass}")
-    _print_decisions(report)
-    _print_confusion(report)
+    print_decisions(report)
+    print_confusion(report)
 
 
 def print_informative(model: StreamModel) -> None:
@@ -36,11 +36,12 @@ def print_informative(model: StreamModel) -> None:
     labels = [label for label, weight in model.class_weights.items() if weight]
     if not isinstance(model, CountingModel) or not 2 <= len(labels) <= MOST_CLASSES:
         return
-    print()
-    for label in labels:
-        found = strongest(model.statistics, label, _TELLING)
-        words = ", ".join(printable(_named(model, one)) for one in found)
-        print(f"{printable(label)}: {words}" if words else printable(label))
+    found = {label: strongest(model.statistics, label, _TELLING) for label in sorted(labels)}
+    if any(found.values()):
+        print()
+        for label, values in found.items():
+            words = ", ".join(printable(_named(model, one)) for one in values)
+            print(f"{printable(label)}: {words}" if words else printable(label))
 
 
 def _named(model: CountingModel, one: InformativeValue) -> str:
@@ -50,7 +51,7 @@ def _named(model: CountingModel, one: InformativeValue) -> str:
 
 def print_report(report: MetricsReport) -> None:
     """Print scores, and the confusion of few classes and the hypotheses if there are any."""
-    if not _print_numbers(report):
+    if not print_numbers(report):
         return
     names = ("accuracy", "log_loss", "macro_f1", "kappa", "brier", "calibration_error")
     rows: list[tuple[object, ...]] = [
@@ -58,14 +59,14 @@ def print_report(report: MetricsReport) -> None:
         for name in names
     ]
     if report.interval_mass is not None:
-        intervals = (_between(scores.accuracy_interval) for scores in (report.cumulative, report.window))
-        rows.insert(1, (_mass(report.interval_mass), *intervals))
+        intervals = (between(scores.accuracy_interval) for scores in (report.cumulative, report.window))
+        rows.insert(1, (mass_text(report.interval_mass), *intervals))
     header = "", f"all {report.cumulative.events:,}", f"last {report.window.events:,}"
     print("\n" + table(rows, header))
-    _print_decisions(report)
-    _print_confusion(report)
+    print_decisions(report)
+    print_confusion(report)
     if report.classes <= MOST_CLASSES:
-        _print_rates(report)
+        print_rates(report)
     if report.posterior is not None:
         print_posterior(report.posterior)
 
@@ -75,7 +76,8 @@ def words_and_values(n: int) -> str:
     return f", {n:,} words and values" if n else ""
 
 
-def _print_numbers(report: MetricsReport) -> bool:
+def print_numbers(report: MetricsReport) -> bool:
+    """Print the number of events; return whether any was scored."""
     told = counted(report, report.events)
     print(
         f"{told}, {report.learned:,} learned, {pluralize(report.dead_letters, 'dead letter')}; "
@@ -86,7 +88,8 @@ def _print_numbers(report: MetricsReport) -> bool:
     return report.cumulative.events > 0
 
 
-def _print_decisions(report: MetricsReport) -> None:
+def print_decisions(report: MetricsReport) -> None:
+    """Print the costs of decisions, if there are any."""
     if report.decisions is None:
         return
     scopes = report.decisions.cumulative, report.decisions.window
@@ -95,26 +98,29 @@ def _print_decisions(report: MetricsReport) -> None:
     print("\n" + table(rows, ("decisions", f"all {scopes[0].events:,}", f"last {scopes[1].events:,}")))
 
 
-def _print_confusion(report: MetricsReport) -> None:
+def print_confusion(report: MetricsReport) -> None:
+    """Print the confusion of few classes, in the order of their names."""
     if report.classes > MOST_CLASSES:
         return
     empty = "none"  # the column of events for which no class was predicted
     while empty in report.labels:
         empty = f"({empty})"
-    header = ("truth \\ predicted", *report.labels, empty)
-    known = len(report.labels)  # a truth that was never learned has a row of its own, but no name
-    rows_of_truth = zip(report.labels, report.confusion, strict=False)
-    print("\n" + table(((label, *row[:known], *row[-1:]) for label, row in rows_of_truth), header))
+    # A truth that was never learned has a row of its own, but no name.
+    order = sorted(range(len(report.labels)), key=report.labels.__getitem__)
+    rows = [(report.labels[k], *(report.confusion[k][j] for j in (*order, -1))) for k in order]
+    header = ("truth \\ predicted", *(report.labels[k] for k in order), empty)
+    print("\n" + table(rows, header))
 
 
-def _print_rates(report: MetricsReport) -> None:
+def print_rates(report: MetricsReport) -> None:
+    """Print the frequency of each class."""
     if report.interval_mass is None or not report.class_rates:
         return
     rows = (
-        (label, _weight(one.weight), one.rate, _between(Interval(one.lower, one.upper)))
+        (label, _weight(one.weight), one.rate, between(Interval(one.lower, one.upper)))
         for label, one in zip(report.labels, report.class_rates, strict=True)
     )
-    print("\n" + table(rows, ("class", "learned", "rate", _mass(report.interval_mass))))
+    print("\n" + table(rows, ("class", "learned", "rate", mass_text(report.interval_mass))))
 
 
 def print_posterior(report: PosteriorReport) -> None:
@@ -163,11 +169,13 @@ def print_tenants(described: dict[str, Any] | None) -> None:
     print(table(rows, ("tenant", "events", "accuracy")))
 
 
-def _mass(probability: float) -> str:
+def mass_text(probability: float) -> str:
+    """Return the name of an interval of this probability."""
     return f"{100.0 * probability:g}% interval"
 
 
-def _between(interval: Interval | None) -> str:
+def between(interval: Interval | None) -> str:
+    """Return the bounds of an interval as text; empty for None."""
     return "" if interval is None else f"{interval.lower:.4f}-{interval.upper:.4f}"
 
 

@@ -403,7 +403,10 @@ def test_evaluate_tells_precision_recall_lift_and_the_ranking_of_two_classes(tmp
     assert sum(one["times"] for one in told["improbable"]) == len(rare)
     assert ("called improbable" in shown) == bool(rare)
     assert f"1-AUC {100 * told['one_less_auc']:.4f} %" in shown
-    assert f"log loss {told['open_log_loss']:.4f} if a new label" in shown
+    for name, score in (("log loss", told["open_log_loss"]), ("auc", 1 - told["one_less_auc"])):
+        assert re.search(rf"^{name} +{score:.4f}$", shown, re.MULTILINE)
+    loss = told["cumulative"]["log_loss"]
+    assert re.search(rf"^log loss, a new label costs 34.5 +{loss:.4f}", shown, re.MULTILINE)
     chance = by_chance([ReliabilityBin(**one) for one in told["cumulative"]["reliability"]])
     assert told["calibration_error_by_chance"] == chance._asdict()
     assert f"of probabilities that are right it is {chance.mean:.4f} on average, and above " in shown
@@ -414,16 +417,22 @@ def test_evaluate_shows_first_what_a_newcomer_asks_for(file):
     shown, detailed = (streamnb("evaluate", file, *more).stdout for more in ((), ("--details",)))
     told = answer("evaluate", file)
     interval = told["cumulative"]["accuracy_interval"]
-    assert (
-        f"accuracy {told['cumulative']['accuracy']:.4f} ({interval['lower']:.4f}-{interval['upper']:.4f})"
-        in shown
-    )
+    assert re.search(rf"^accuracy +{told['cumulative']['accuracy']:.4f}", shown, re.MULTILINE)
+    assert re.search(rf"^95% interval +{interval['lower']:.4f}-{interval['upper']:.4f}", shown, re.MULTILINE)
+    guesses = told["baselines"]
+    for name, score in (
+        ("most frequent class so far", guesses["most_frequent"]),
+        ("same label as before", guesses["same_as_before"]),
+        ("kappa-temporal", guesses["kappa_temporal"]),
+    ):
+        assert re.search(rf"^{name} +{score:.4f}$", shown, re.MULTILINE)
+    assert "\nmodel: mixture, default settings\n" in shown
     for label in told["labels"]:
         assert re.search(rf"^{label} +\d", shown, re.MULTILINE)  # the confusion
         for text in (shown, detailed):  # which adds, and drops nothing
             assert re.search(rf"^{label}: \w+", text, re.MULTILINE)
     assert "more with --details" in shown
-    for word in ("posterior", "regret", "kappa", "confidence"):
+    for word in ("posterior", "regret", "brier", "confidence"):
         assert word not in shown
         assert word in detailed
 

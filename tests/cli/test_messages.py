@@ -142,7 +142,7 @@ def test_a_class_may_be_called_as_what_is_predicted_of_an_empty_model(told, tmp_
     (tmp_path / "e.jsonl").write_text(lines(label=lambda i: ("none", "(none)")[i % 2]))
     (tmp_path / "f.jsonl").write_text(lines())
     header = next(line for line in told("evaluate", "e.jsonl")[1].splitlines() if "predicted" in line)
-    assert header.split()[-3:] == ["none", "(none)", "((none))"]
+    assert header.split()[-3:] == ["(none)", "none", "((none))"]
     header = next(line for line in told("evaluate", "f.jsonl")[1].splitlines() if "predicted" in line)
     assert header.split()[-3:] == ["a", "b", "none"]
 

@@ -55,7 +55,7 @@ def test_a_frame_of_texts_is_learned_as_the_model_alone_learns_it():
     parts = StreamClassifier()
     for rows in (slice(0, 13), slice(13, 40)):
         parts.partial_fit(FRAME[rows], LABELS[rows])
-    for made in (StreamClassifier().fit(FRAME, LABELS), parts):
+    for made in (StreamClassifier(shuffle=False).fit(FRAME, LABELS), parts):
         assert made.classes_.tolist() == ["ham", "spam"]
         assert made.model_.digest() == alone.digest()
         expected = alone.predict_proba_many(FRAME)[["ham", "spam"]].to_numpy()
@@ -68,11 +68,26 @@ def test_where_one_side_has_no_names_columns_go_by_their_places():
     X = np.random.default_rng(1).normal(size=(60, 3)) + np.repeat([[0, 2, 4]], 20, axis=0).reshape(-1, 1)
     y = np.repeat(["a", "b", "c"], 20)
     frame = pd.DataFrame(X, columns=["x", "y", "z"])
-    expected = StreamClassifier().fit(X, y).predict_proba(X)
+    expected = StreamClassifier(shuffle=False).fit(X, y).predict_proba(X)
     for known, asked in ((frame, X), (X, frame), (frame, frame), (frame.set_axis([7, 5, 3], axis=1), X)):
-        made = StreamClassifier().fit(known[:40], y[:40]).partial_fit(asked[40:], y[40:])
+        made = StreamClassifier(shuffle=False).fit(known[:40], y[:40]).partial_fit(asked[40:], y[40:])
         assert np.array_equal(made.predict_proba(asked), expected)
         assert np.array_equal(made.predict_proba(known), expected)
+
+
+def test_fit_learns_in_a_random_order_that_the_seed_decides():
+    X = np.concatenate([np.random.default_rng(3).normal(k, 1, (50, 2)) for k in (0, 3)])
+    y = np.repeat(["a", "b"], 50)  # sorted by label
+    made = [
+        StreamClassifier(BayesOptimalNB(), random_state=seed).fit(X, y).model_.digest() for seed in (0, 0, 1)
+    ]
+    assert made[0] == made[1] != made[2]
+    assert StreamClassifier(BayesOptimalNB()).fit(X, y).model_.digest() == made[0]
+    order = np.random.RandomState(0).permutation(100)
+    weights = np.linspace(1, 3, 100)
+    kept = StreamClassifier(BayesOptimalNB(), shuffle=False).fit(X[order], y[order], weights[order])
+    shuffled = StreamClassifier(BayesOptimalNB()).fit(X, y, weights)
+    assert shuffled.model_.digest() == kept.model_.digest() != made[0]
 
 
 def test_a_class_that_was_named_and_never_came_has_a_column_of_zeros():
@@ -209,7 +224,7 @@ def test_weights_of_classes_that_cannot_be_meant_are_refused():
     with pytest.raises(ValueError, match="class_weight"):
         StreamClassifier(class_weight="balance").fit(FRAME, LABELS)
     later = StreamClassifier(class_weight={"later": 2.0}).partial_fit(FRAME, LABELS)
-    assert later.model_.digest() == StreamClassifier().fit(FRAME, LABELS).model_.digest()
+    assert later.model_.digest() == StreamClassifier(shuffle=False).fit(FRAME, LABELS).model_.digest()
 
 
 @pytest.mark.parametrize(

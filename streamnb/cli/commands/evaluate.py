@@ -15,9 +15,11 @@ from streamnb.config import Config
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.processing.metrics_reports import why_nothing_is_evicted
 from streamnb.errors import ConfigError
+from streamnb.evaluation.column_checks import RowSample, column_warnings
 from streamnb.evaluation.data_quality import DataQuality, report_small_weights
 from streamnb.evaluation.evaluation_page import EvaluationPage
-from streamnb.evaluation.event_input import begun, columns_of, events_of, numbered, origin_of
+from streamnb.evaluation.evaluation_words import again, grouping_warning, model_and_settings
+from streamnb.evaluation.event_input import begun, columns_of, events_of, numbered, origin_of, without
 from streamnb.evaluation.holdout import divide, share_of
 from streamnb.evaluation.label_groups import with_groups
 from streamnb.evaluation.log_history import history_of, log_of, replay_history
@@ -28,15 +30,19 @@ from streamnb.evaluation.prequential_evaluation import (
     train_then_test,
 )
 from streamnb.evaluation.rejections import RejectionCounts
+from streamnb.evaluation.row_shuffle import shuffled
 from streamnb.evaluation.simulated_label_delay import LABELS, Feedback, feedback_of
 from streamnb.evaluation.user_model import given_model
+from streamnb.events import MetricsReport
 from streamnb.formats.codec import decode_metrics
 from streamnb.formats.snapshot_container import part_digest
 from streamnb.formats.terminal_text import note
 from streamnb.reports.class_table import by_class, print_by_class, print_chance, print_improbable
+from streamnb.reports.evaluation_tables import EvaluationScores, print_evaluation
 from streamnb.reports.text_columns import table
-from streamnb.reports.text_tables import print_informative, print_report, print_summary
+from streamnb.reports.text_tables import print_informative
 from streamnb.runtime import context, factories
+from streamnb.scoring.baselines import BaselineScores, LateTruths
 from streamnb.scoring.ranking import OpenValidation, by_chance
 from streamnb.values.messages import Message
 
@@ -62,7 +68,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")
     made = _Evaluation(options, config)
     events = events_of(options.file, columns_of(options, made.learner.settings.schema, learns=True))
-    events = with_groups(events, options, config.events.label)
+    events = without(with_groups(events, options, config.events.label), options.drop)
     odd = DataQuality(
         made.learner.settings.schema,
         origin_of(options.file, options.decimal),
@@ -71,25 +77,35 @@ def _run_on_file(options: argparse.Namespace) -> int:
         now=time.time(),
         learned=lambda: made.learner.model.class_weights,
     )
-    rows = begun(odd.watched(numbered(events, options.order)))
+    is_stored = options.shuffle is None
+    ordered = numbered(events, options.order) if is_stored else shuffled(events, options.shuffle)
+    rows = begun(made.sample.watched(odd.watched(ordered)))
     if share is None:
         code = made.run(outputs_of(made.learner, rows, config, feedback, made.page))
     else:
-        code = made.run(train_then_test(made.learner, *divide(list(rows), share), made.tally))
+        code = made.run(train_then_test(made.learner, made.scores, divide(list(rows), share), made.tally))
     odd.report(is_over=True)
+    for text in column_warnings(
+        made.sample.events(made.learner.settings.schema),
+        lambda names: again(options, *(f"--drop={name}" for name in names)),
+    ):
+        note(text)
     return code
 
 
 def _run_on_log(options: argparse.Namespace) -> int:
     """Replay the history that the log's learner has read."""
-    for flag in ("order", "holdout", "delay", "reveal", "noise", "map_labels"):
-        if getattr(options, flag):
+    for flag in ("order", "shuffle", "drop", "holdout", "delay", "reveal", "noise", "map_labels"):
+        if getattr(options, flag) or (flag == "shuffle" and options.shuffle is not None):
             raise ConfigError(f"--{flag.replace('_', '-')}: needs a file; without one the log is evaluated")
     config = context.load_config(options)
     with closing(log_of(config)) as log:
         config = factories.begun_configuration(config, log)
         made = _Evaluation(options, config)
         return made.run(replay_history(made.learner, history_of(config, log), made.page))
+
+
+_CONFUSIONS = 10
 
 
 class _Evaluation:
@@ -99,7 +115,10 @@ class _Evaluation:
         self._options, self._config = options, config
         given = None if options.model is None else given_model(options.model)
         self.learner = factories.learner(config, given)
-        self._scores = self.learner.progressive = OpenValidation(config.metrics.window)
+        self.scores = self.learner.progressive = OpenValidation(config.metrics.window)
+        self.sample, self._late = RowSample(), LateTruths()
+        if self.learner.late is not None:
+            self.learner.late.scoring.observer = self._late.note
         report = options.report
         self.page = None if report is None else EvaluationPage(Path(report), self.learner, config)
         self.tally, self._drifts = RejectionCounts(self.learner.settings.schema), Drifts()
@@ -118,10 +137,13 @@ class _Evaluation:
         report_small_weights(learner.tally.small_weights)
         if not learner.model.n_events:
             report_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters)
+        report = learner.report(time.time())
+        guesses = self.scores.baselines if learner.late is None else self._late.baselines
+        baselines = guesses.scores(report.cumulative.accuracy)
         if learner.consumed or options.json:
-            self._show(seconds)
+            self._show(report, baselines, seconds)
         if self.page is not None:
-            self.page.write(what, seconds)
+            self.page.write(what, seconds, baselines, grouping_warning(baselines, options))
         return 0 if learner.model.n_events else 1
 
     def _note(self, output: NewRecord, predictions: BinaryIO | None) -> None:
@@ -137,50 +159,65 @@ class _Evaluation:
         elif self._config.drift.detectors and output.topic == topics.metrics:
             self._drifts.add(decode_metrics(output.value))
 
-    def _show(self, seconds: float) -> None:
-        options, learner, scores = self._options, self.learner, self._scores
+    def _show(self, report: MetricsReport, baselines: BaselineScores | None, seconds: float) -> None:
+        options, learner, scores = self._options, self.learner, self.scores
         is_stream = options.holdout is None  # a held-out part is not a stream of labels
-        watched = learner.drift.names and is_stream
-        report = learner.report(time.time())
-        improbable = [each._asdict() for each in scores.improbable]
         loss = scores.open_log_loss if is_stream else None
-        chance = by_chance(report.cumulative.reliability)
-        details = {
-            "one_less_auc": scores.one_less_auc,
-            "open_log_loss": loss,
-            "improbable": improbable,
-            "calibration_error_by_chance": None if chance is None else chance._asdict(),
-        }
+        model = model_and_settings(self._config, options.model)
         # A classifier of --model need not be serializable.
         digest = part_digest(*learner.parts()["model"]) if options.model is None else None
+        grouping = grouping_warning(baselines, options)
         if options.json:
-            answer: dict[str, Any] = msgspec.to_builtins(report)
-            answer |= {"by_class": msgspec.to_builtins(by_class(report)), **details}
-            answer["dead_letter_reasons"] = self.tally.rows()
-            if watched:
-                answer["drifts"] = self._drifts.rows()
-            answer |= {"seconds": seconds, "model_digest": digest}
-            print(msgspec.json.encode(answer).decode())
+            if grouping:
+                note(Message("rows-grouped-by-label", grouping))
+            more = {
+                "model_settings": model,
+                "open_log_loss": loss,
+                "seconds": seconds,
+                "model_digest": digest,
+            }
+            self._show_json(report, baselines, more)
             return
+        names = [*map(str, learner.model.classes)]
+        confusions = [
+            (names[k], names[j], n) for k, j, n in scores.most_confused(_CONFUSIONS) if k < len(names)
+        ]
+        extra = EvaluationScores(baselines, scores.one_less_auc, loss, confusions, grouping, model)
+        print_evaluation(report, extra, details=options.details)
         if options.details:
-            print_report(report)
-            print_by_class(report, details)
-        else:
-            print_summary(report)
+            print_by_class(report, scores.one_less_auc)
         print_informative(learner.model)
         self.tally.print()
         if why := why_nothing_is_evicted(learner.model):
             print(f"\n{why}; a file has no other source of time")
-        if watched:
+        if learner.drift.names and is_stream:
             self._drifts.print()
+        chance = by_chance(report.cumulative.reliability)
         if options.details and chance is not None:
             bins = [(b.confidence, b.accuracy, b.events) for b in report.cumulative.reliability]
             print("\n" + table(bins, ("confidence", "accuracy", "events")))
             print_chance(report.cumulative.calibration_error, chance)
-            print_improbable(improbable)
+            print_improbable([each._asdict() for each in scores.improbable])
         speed = f"{report.events / seconds:,.0f} events/s in {seconds:.1f} s"
-        model = f"; model {digest[:16]}" if digest else ""
-        print(f"\n{speed}{model}{'' if options.details else '; more with --details'}")
+        learned = f"; model {digest[:16]}" if digest else ""
+        print(f"\n{speed}{learned}{'' if options.details else '; more with --details'}")
+
+    def _show_json(
+        self, report: MetricsReport, baselines: BaselineScores | None, more: dict[str, Any]
+    ) -> None:
+        chance = by_chance(report.cumulative.reliability)
+        answer: dict[str, Any] = msgspec.to_builtins(report)
+        answer |= {
+            "by_class": msgspec.to_builtins(by_class(report)),
+            "baselines": msgspec.to_builtins(baselines),
+            "one_less_auc": self.scores.one_less_auc,
+            "improbable": [each._asdict() for each in self.scores.improbable],
+            "calibration_error_by_chance": None if chance is None else chance._asdict(),
+            "dead_letter_reasons": self.tally.rows(),
+        }
+        if self.learner.drift.names and self._options.holdout is None:
+            answer["drifts"] = self._drifts.rows()
+        print(msgspec.json.encode(answer | more).decode())
 
 
 def _feedback(options: argparse.Namespace) -> tuple[Feedback | None, list[str]]:

@@ -1,0 +1,179 @@
+"""`evaluate` names what makes its figures worthless, and the command that shows an honest one."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import shlex
+from itertools import pairwise
+
+import pytest
+from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score, log_loss, roc_auc_score
+
+from streamnb.cli import main
+
+pytestmark = pytest.mark.early(40)
+
+BAYES = ("--set", "model.kind=naive_bayes")
+
+
+def write(folder, rows, name="e.jsonl"):
+    texts = [
+        json.dumps({"id": str(i), "features": features, "label": label})
+        for i, (features, label) in enumerate(rows)
+    ]
+    (folder / name).write_text("".join(f"{text}\n" for text in texts))
+
+
+def made_up(n=300, labels="abc", spread=1.5):
+    rng = random.Random(7)
+    for _ in range(n):
+        label = rng.choice(labels)
+        yield {"x": rng.gauss(labels.index(label), spread), "colour": rng.choice("rgb")}, label
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, code=0):
+        assert main(["evaluate", *arguments]) == code
+        return capsys.readouterr()
+
+    return run
+
+
+def figures(told, *arguments):
+    return json.loads(told(*arguments, "--json").out)
+
+
+def test_rows_sorted_by_label_are_named_with_the_command_that_shuffles_them(told, tmp_path):
+    write(tmp_path, sorted(made_up(), key=lambda row: row[1]))
+    out = told("e.jsonl").out
+    lines = out.splitlines()
+    (place,) = [
+        i for i, line in enumerate(lines) if line.startswith("warning: the rows are grouped by label")
+    ]
+    assert "equal labels make 3 runs, and in random order about 20" in lines[place]
+    assert lines[place + 1] == "  streamnb evaluate e.jsonl --shuffle"
+    assert any(line.startswith("accuracy") for line in lines[:place])
+    stored, shuffled = (figures(told, "e.jsonl", *more) for more in ((), ("--shuffle",)))
+    assert stored["cumulative"]["accuracy"] > 0.9
+    assert shuffled["cumulative"]["accuracy"] < 0.6
+    assert stored["baselines"]["kappa_temporal"] < 0 < shuffled["baselines"]["kappa_temporal"]
+    assert "rows-grouped" not in told("e.jsonl", "--shuffle").out + told("e.jsonl", "--shuffle").err
+    assert told("e.jsonl", "--json").err.count("grouped by label") == 1
+    honest = told(*shlex.split(lines[place + 1])[2:]).out
+    assert "grouped" not in honest
+
+
+def test_the_suggested_command_keeps_all_options_except_the_order(told, tmp_path):
+    write(tmp_path, sorted(made_up(), key=lambda row: row[1]))
+    (tmp_path / "o.txt").write_text("\n".join(map(str, range(300))))
+    for order in (("--order", "o.txt"), ("--order=o.txt",)):
+        out = told("e.jsonl", *order, *BAYES, "--details").out
+        assert "\n  streamnb evaluate e.jsonl --set model.kind=naive_bayes --details --shuffle\n" in out
+
+
+def test_a_shuffle_is_that_of_its_seed_from_a_file_or_standard_input(told, tmp_path, monkeypatch):
+    write(tmp_path, made_up())
+    by_seed = {
+        seed: figures(told, "e.jsonl", "--shuffle", *seed)["model_digest"] for seed in ((), ("0",), ("1",))
+    }
+    assert by_seed[()] == by_seed["0",] != by_seed["1",]
+    assert figures(told, "e.jsonl")["model_digest"] not in by_seed.values()
+    with (tmp_path / "e.jsonl").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert figures(told, "-", "--shuffle", "1")["model_digest"] == by_seed["1",]
+
+
+def test_held_out_classes_that_were_never_learned_are_counted(told, tmp_path):
+    write(tmp_path, sorted(made_up(), key=lambda row: row[1]))
+    err = told("e.jsonl", "--holdout", "2/3", *BAYES).err
+    counts = [sum(label == "c" for _, label in made_up())]
+    assert f"{counts[0]} held-out rows with classes that were never learned: 'c'" in err
+    assert "--shuffle divides them at random" in err
+    assert "never learned" not in told("e.jsonl", "--holdout", "2/3", "--shuffle", *BAYES).err
+
+
+def test_a_copied_label_is_named_and_can_be_left_out(told, tmp_path):
+    write(tmp_path, [({**features, "copy": label}, label) for features, label in made_up()])
+    err = told("e.jsonl", *BAYES).err
+    assert err.count("the label follows from copy alone, in 300 rows looked at") == 1
+    command = err.strip().rpartition("Without: ")[2]
+    assert command == "streamnb evaluate e.jsonl --set model.kind=naive_bayes --drop=copy"
+    honest = told(*shlex.split(command)[2:])
+    assert honest.err == ""
+    write(tmp_path, made_up(), "plain.jsonl")
+    given = [
+        figures(told, name, *BAYES, *more)
+        for name, more in (("e.jsonl", ("--drop", "copy")), ("plain.jsonl", ()))
+    ]
+    assert given[0]["model_digest"] == given[1]["model_digest"]
+    assert given[0]["cumulative"] == given[1]["cumulative"]
+
+
+@pytest.mark.parametrize("more", [(), ("--delay", "7"), ("--holdout", "1/2")])
+def test_all_scores_are_those_of_scikit_learn(told, tmp_path, more):
+    write(tmp_path, made_up(400, "ab"))
+    found = figures(told, "e.jsonl", *more, *([] if "--holdout" in more else ["--predictions", "p.jsonl"]))
+    guesses, labels = found["baselines"], [label for _, label in made_up(400, "ab")]
+    n = found["cumulative"]["events"]
+    same = [after == before for before, after in pairwise(labels)]
+    same = [False, *same][-n:]
+    assert guesses["same_as_before"] == pytest.approx(sum(same) / n, abs=1e-12)
+    expected = (found["cumulative"]["accuracy"] - sum(same) / n) / (1 - sum(same) / n)
+    assert guesses["kappa_temporal"] == pytest.approx(expected, abs=1e-9)
+    if more:
+        return
+    said = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    truths, predicted = ([str(one.get(key)) for one in said] for key in ("truth", "label"))
+    every = [[one["probabilities"].get(label, 0.0) for label in "ab"] for one in said]
+    scores = found["cumulative"]
+    assert scores["accuracy"] == pytest.approx(accuracy_score(truths, predicted), abs=1e-9)
+    assert scores["kappa"] == pytest.approx(cohen_kappa_score(truths, predicted), abs=1e-9)
+    f1 = f1_score(truths, predicted, labels=["a", "b"], average="macro")
+    assert scores["macro_f1"] == pytest.approx(f1, abs=1e-9)
+    costs = [max(row["ab".index(truth)], 1e-15) for row, truth in zip(every, truths, strict=True)]
+    met = next(i for i, truth in enumerate(truths) if truth != truths[0]) + 1
+    assert sum(costs[met:]) > 0
+    likelihood = log_loss(truths[met:], every[met:], labels=["a", "b"])
+    first = 2 * 34.53877639491069  # the two labels that were new
+    rest = sum(-math.log(cost) for cost in costs[1 : met - 1])
+    assert scores["log_loss"] * 400 == pytest.approx(likelihood * (400 - met) + first + rest, abs=1e-6)
+    brier = sum(
+        sum((p - (label == truth)) ** 2 for p, label in zip(row, "ab", strict=True))
+        for row, truth in zip(every, truths, strict=True)
+    )
+    assert scores["brier"] == pytest.approx(brier / 400, abs=1e-9)
+    odds = [0.5] * met + [row[1] for row in every[met:]]
+    auc = roc_auc_score([truth == "b" for truth in truths], odds)
+    assert 1 - found["one_less_auc"] == pytest.approx(auc, abs=1e-9)
+
+
+def test_the_model_is_named_with_its_settings(told, tmp_path):
+    write(tmp_path, made_up(50))
+    assert "\nmodel: mixture, default settings\n" in told("e.jsonl").out
+    out = told("e.jsonl", *BAYES, "--set", "model.alpha=0.5").out
+    assert "\nmodel: naive_bayes, model.alpha=0.5\n" in out
+    assert "\nmodel: streamnb:NaiveBayes\n" in told("e.jsonl", "--model", "streamnb:NaiveBayes").out
+
+
+def test_many_classes_have_their_top_confusions(told, tmp_path):
+    rng, labels = random.Random(2), [f"class {k}" for k in range(14)]
+    rows = [({"x": labels.index(label) + rng.gauss(0, 0.6)}, label) for label in rng.choices(labels, k=900)]
+    write(tmp_path, rows)
+    out = told("e.jsonl", *BAYES, "--predictions", "p.jsonl").out
+    said = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    counts = {}
+    for one in said:
+        if one.get("label") not in {None, one["truth"]}:
+            pair = one["truth"], one["label"]
+            counts[pair] = counts.get(pair, 0) + 1
+    lines = out.splitlines()
+    first = lines.index(next(line for line in lines if "most often taken for" in line)) + 1
+    shown = [line.rsplit(None, 1)[1] for line in lines[first : first + 10]]
+    assert shown == [str(n) for n in sorted(counts.values(), reverse=True)[:10]]
+    (worst,) = [line for line in lines if line.startswith("worst classes by F1: ")]
+    assert worst.count(", ") == 2
