@@ -44,11 +44,6 @@ class Admission:
             not new or classes <= self.most_classes
         )
 
-    def has_room_for_labels(self, labels: Iterable[str | None]) -> bool:
-        """Return `has_room` for label records, which teach at most all waiting events."""
-        late = self._state.late
-        return self.has_room(labels, 0 if late is None else late.pending.n_bytes)
-
     def admits(self, labels: set[str | None]) -> bool:
         """Return if these labels may be learned next; evict features for new labels."""
         classes, new = self._with(labels)

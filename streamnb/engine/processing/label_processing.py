@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from streamnb.engine.labels.batches import LabelBatch, LabelBatchResult, timestamps
 from streamnb.engine.labels.delayed_labels import DelayedLabels
@@ -52,7 +54,12 @@ class LabelProcessing:
         records = late.pending.horizon.dated(records)
         times = timestamps(records)
         earliest = late.pending.horizon.passing(times)
-        has_room, one_by_one = self._limits(decoded)
+        has_room = self._has_room(decoded)
+        if not has_room and len(records) > 1:  # a part may have room, so few labels go one by one
+            half = len(records) // 2
+            parts = records[:half], records[half:]
+            return list(chain.from_iterable(self.process(part, now, heartbeat) for part in parts))
+        one_by_one = self._tells_classes(decoded)
         outputs: list[NewRecord] = []
         rows: list[int] = []
 
@@ -65,7 +72,7 @@ class LabelProcessing:
             )
             rows.clear()
 
-        if not one_by_one and set(map(type, decoded)) == {LabelRecord}:  # the common case
+        if has_room and not one_by_one and set(map(type, decoded)) == {LabelRecord}:  # the common case
             rows += range(len(decoded))
         for row, one in enumerate(decoded[len(rows) :]):
             if isinstance(one, LabelRecord):
@@ -73,7 +80,7 @@ class LabelProcessing:
                     outputs.append(state.reject(records[row], self._admission.refused()))
                     continue
                 rows.append(row)
-                if one_by_one:  # without capacity, the next admission depends on this label
+                if one_by_one:
                     apply()
             elif isinstance(one, MalformedEvent):
                 outputs.append(state.reject(records[row], one))
@@ -100,15 +107,22 @@ class LabelProcessing:
             for one in decoded
         ]
 
-    def _limits(self, decoded: _Decoded) -> tuple[bool, bool]:
-        """Return if all labels have room, and if they are applied one by one.
+    def _has_room(self, decoded: _Decoded) -> bool:
+        """Return if the model has capacity for all labels, and for the events that they name."""
+        pending = self._state.late.pending  # type: ignore[union-attr]  # labels arrive separately
+        given = [one for one in decoded if isinstance(one, LabelRecord)]
+        labels = {one.label for one in given}
+        if self._admission.has_room(labels, pending.n_bytes):
+            return True
+        ids = [one.id.encode() for one in given]
+        named = pending.find(ids, np.full(len(ids), -math.inf), np.zeros(len(ids), dtype=np.int64))
+        return self._admission.has_room(labels, int(pending.sizes(named[named >= 0]).sum()))
 
-        One by one, each new class is attributed to its label, even a label that revokes another.
-        """
+    def _tells_classes(self, decoded: _Decoded) -> bool:
+        """Return if labels are applied one by one, to attribute each new class to its label."""
         state, labels = self._state, {one.label for one in decoded if isinstance(one, LabelRecord)}
-        has_room = self._admission.has_room_for_labels(labels)
         known = state.known.follow(state.model.classes).columns
-        return has_room, not has_room or (state.monitors.tell_classes and not labels <= known.keys())
+        return state.monitors.tell_classes and not labels <= known.keys()
 
     def apply(self, batch: LabelBatch, heartbeat: Callable[[], None] = lambda: None) -> list[NewRecord]:
         """Learn and score a batch; return dead letters, drifts and alerts."""
