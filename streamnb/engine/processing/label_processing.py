@@ -108,7 +108,7 @@ class LabelProcessing:
         ]
 
     def _has_room(self, decoded: _Decoded) -> bool:
-        """Return if the model has capacity for all labels, and for the events that they name."""
+        """Return if the model has capacity for all labels and their events."""
         pending = self._state.late.pending  # type: ignore[union-attr]  # labels arrive separately
         given = [one for one in decoded if isinstance(one, LabelRecord)]
         labels = {one.label for one in given}
