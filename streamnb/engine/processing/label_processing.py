@@ -55,7 +55,7 @@ class LabelProcessing:
         times = timestamps(records)
         earliest = late.pending.horizon.passing(times)
         has_room = self._has_room(decoded)
-        if not has_room and len(records) > 1:  # a part may have room, so few labels go one by one
+        if not has_room and len(records) > 1:  # its halves may fit
             half = len(records) // 2
             parts = records[:half], records[half:]
             return list(chain.from_iterable(self.process(part, now, heartbeat) for part in parts))
