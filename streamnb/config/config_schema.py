@@ -262,12 +262,14 @@ class SnapshotsConfig(Section, frozen=True):
             ``<model's name>.snapshots`` in the working directory for a log on Kafka.
         every_events: events between two snapshots.
         every: seconds between two snapshots.
+        max_replay: seconds that a replay of what was learned since the last snapshot would take.
         keep: number of the newest snapshots to keep.
     """
 
     folder: Annotated[str, STRING] = ""
-    every_events: Annotated[int, whole(1)] = 100_000
-    every: Annotated[float, duration(above_zero=True)] = 60.0
+    every_events: Annotated[int, whole(1)] = 1_000_000
+    every: Annotated[float, duration(above_zero=True)] = 600.0
+    max_replay: Annotated[float, duration(above_zero=True)] = 60.0
     keep: Annotated[int, whole(1)] = 3
 
 

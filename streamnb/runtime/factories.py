@@ -154,8 +154,9 @@ def identity(config: Config) -> JobIdentity:
 
 def commit_policy(config: Config) -> CommitPolicy:
     """Return when commits and snapshots are due."""
+    commit, snapshots = config.commit, config.snapshots
     return CommitPolicy(
-        config.commit.events, config.commit.interval, config.snapshots.every_events, config.snapshots.every
+        commit.events, commit.interval, snapshots.every_events, snapshots.every, snapshots.max_replay
     )
 
 

@@ -79,19 +79,21 @@ class SnapshotWriter:
         self._saved_n = 0  # journal record of the last snapshot; record 0 has nothing to save
         self._saved_consumed = 0
         self._saved_at = 0.0
+        self._replayed = 0.0  # seconds that the records behind the last snapshot took to process
 
     @property
     def is_busy(self) -> bool:
         """True while a snapshot is in progress."""
         return self._current is not None
 
-    def begin_after_recovery(self, consumed: int, n: int) -> None:
+    def begin_after_recovery(self, consumed: int, n: int, replayed: float) -> None:
         """Count from a recovered snapshot on, which has `consumed` records.
 
-        Its journal record is `n`, or -1 if others were replayed after it. Replayed records are in no
-        snapshot: one may be due before a new record arrives.
+        Its journal record is `n`, or -1 if others were replayed after it, in `replayed` seconds. They are in
+        no snapshot: one may be due before a new record arrives.
         """
         self._saved_consumed, self._saved_n, self._saved_at = consumed, n, time.monotonic()
+        self._replayed = replayed - self._committer.processing_seconds
 
     def save_if_due(self, *, is_idle: bool) -> None:
         """Continue the snapshot in progress, or begin one if it is due.
@@ -107,9 +109,11 @@ class SnapshotWriter:
         policy, learner = self._context.policy, self._context.learner
         events = learner.consumed - self._saved_consumed
         seconds = time.monotonic() - self._saved_at
-        is_due = events >= policy.snapshot_events or (events and seconds >= policy.snapshot_seconds)
+        replay = self._replayed + self._committer.processing_seconds
+        is_old = seconds >= policy.snapshot_seconds or replay >= policy.snapshot_replay
+        is_due = events >= policy.snapshot_events or (events and is_old)
         is_calm = is_idle and time.monotonic() - self._committer.began >= _CALM_SECONDS
-        is_late = seconds > 2 * policy.snapshot_seconds
+        is_late = seconds > 2 * policy.snapshot_seconds or replay > 2 * policy.snapshot_replay
         if is_due and (is_calm or is_late or learner.model.is_settled):
             self._committer.await_commit()
             self.begin(self._context.checkpoint)
@@ -119,6 +123,7 @@ class SnapshotWriter:
         self._current = SnapshotInProgress(self._context, checkpoint)
         self._saved_at, self._saved_consumed = self._current.began, self._context.learner.consumed
         self._saved_n, self._is_stuck = checkpoint.n, False
+        self._replayed = -self._committer.processing_seconds
 
     def finish(self, heartbeat: Callable[[], None]) -> None:
         """Wait for the snapshot in progress, if any."""

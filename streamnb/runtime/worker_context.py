@@ -18,13 +18,15 @@ from streamnb.engine.sensor import Sensor
 class CommitPolicy:
     """When commits and snapshots are due: after how many events, bytes or seconds.
 
-    `commit_bytes` bounds the events of one commit, and also its outputs.
+    `snapshot_replay` are seconds of replay behind the last snapshot. `commit_bytes` bounds the events of one
+    commit, and also its outputs.
     """
 
     commit_events: int = 5000
     commit_seconds: float = 0.1
-    snapshot_events: int = 100_000
-    snapshot_seconds: float = 60.0
+    snapshot_events: int = 1_000_000
+    snapshot_seconds: float = 600.0
+    snapshot_replay: float = 60.0
     commit_bytes: int = 16 << 20
 
 

@@ -87,9 +87,9 @@ class WorkerRecovery:
         self._report_foreign_records(replay.foreign.values())
         consumed = context.learner.consumed
         if replay.consumed is None:
-            self._writer.begin_after_recovery(consumed, max(0, checkpoint.n))
+            self._writer.begin_after_recovery(consumed, max(0, checkpoint.n), 0.0)
         else:
-            self._writer.begin_after_recovery(min(consumed, replay.consumed), -1)
+            self._writer.begin_after_recovery(min(consumed, replay.consumed), -1, seconds)
         checkpoint = self._journal_changes(checkpoint, now, is_snapshot_due=replay.met_floor)  # 2
         checkpoint = checkpoint.with_new_partitions(partitions_of(context.log, context.identity))
         context.log.seek(checkpoint.positions)  # 3

@@ -199,7 +199,7 @@ def test_defaults():
     config = load(None, {}, [])
     assert config == Config()
     assert (config.log.url, config.log.session_timeout) == ("sqlite:///streamnb.db", 10.0)
-    assert (config.events.max_bytes, config.commit.interval, config.snapshots.every) == (2**20, 0.1, 60.0)
+    assert (config.events.max_bytes, config.commit.interval, config.snapshots.every) == (2**20, 0.1, 600.0)
     assert (config.model.alpha, config.model.m, config.attributes) == (1.0, None, ())
     assert (config.model.kind, config.weighs, config.hypotheses) == ("mixture", True, ())
 
@@ -1363,7 +1363,7 @@ CHANGES = {
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "posterior.caution": "false", "classes.max": "9", "classes.min_learns": "5", "classes.aliases": "{a='b'}", "memory.budget": "64MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
-    "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
+    "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.max_replay": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
     "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "predictions.by": "scorers", "decision.costs": "{ a = { b = 2 } }", "decision.reject": "0.5", "decision.priors": "windowed", "decision.window": "7", "decision.novelty": "0.01", "scorers.behind": "1", "drift.detectors": "adwin",
     "monitors": '[{ name = "quiet", kind = "no-events", after = "1m" }]',
     "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "http.listen": "",

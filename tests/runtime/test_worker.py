@@ -419,6 +419,7 @@ def test_a_commit_takes_several_polls_and_no_more_than_its_limit(open_log, tmp_p
         (90, CommitPolicy(commit_events=10, snapshot_events=30, snapshot_seconds=1e9), [3, 6, 9]),
         (50, CommitPolicy(commit_events=10, snapshot_events=10**9, snapshot_seconds=0.0), [1, 2, 3, 4, 5]),
         (50, CommitPolicy(commit_events=10, snapshot_events=10**9, snapshot_seconds=1e9), [5]),
+        (50, CommitPolicy(commit_events=10, snapshot_seconds=1e9, snapshot_replay=0.0), [1, 2, 3, 4, 5]),
     ],
 )
 def test_snapshots_are_kept_when_due_and_at_the_end(open_log, events, pace, expected):
@@ -429,6 +430,23 @@ def test_snapshots_are_kept_when_due_and_at_the_end(open_log, events, pace, expe
     worker.run(until_end=True)
     worker.close()
     assert kept.numbers == expected
+
+
+def test_a_snapshot_is_due_when_the_replay_behind_the_last_one_would_take_too_long(open_log, monkeypatch):
+    """Each processed record takes three seconds, also in a recovery; polling and waiting count nothing."""
+    log, kept, learner = open_log(**TOPICS), Kept(), new_learner()
+    pace = CommitPolicy(commit_events=10, snapshot_seconds=1e9, snapshot_replay=90.0)
+    monkeypatch.setattr("streamnb.runtime.committer.time.thread_time", lambda: 3.0 * learner.consumed)
+    produce(log, RAWS[:80])
+    worker = Worker(log, kept, learner, IDENTITY, pace, Ticking())
+    worker.start("test")
+    worker.run(until_end=True)
+    assert kept.numbers == [3, 6]
+    worker._writer.begin_after_recovery(learner.consumed - 20, -1, 60.0)
+    produce(log, RAWS[80:100])
+    worker.run(until_end=True)
+    assert kept.numbers == [3, 6, 9]
+    worker.close()
 
 
 def test_a_snapshot_waits_for_rows_that_are_moved_only_while_events_come(open_log, monkeypatch):
