@@ -91,7 +91,7 @@ class Settings:
         report_seconds: maximum age of the last report at a commit.
         window: labelled events in the sliding window.
         interval: probability of the credible intervals in reports.
-        evidence: items of evidence in a prediction; above 0, events are processed one at a time.
+        evidence: maximum number of items of evidence in a prediction.
         hypotheses: include the posterior of each hypothesis in predictions, if the model has hypotheses.
         unseen: include the probability of a new class in predictions.
         pruning: pruning of the vocabulary.

@@ -252,6 +252,23 @@ def tokenize(
 
 
 @kernel
+def mark_words(text: Any, begin: int, n: int, table: Any, words: Any) -> None:
+    """Fill the number of the word of each of n bytes from `begin` on, -1 between words; see `tokenize`."""
+    word, inside, i = np.int64(-1), False, 0
+    while i < n:
+        point, following = np.int64(text[begin + i]), i + 1
+        if point >= 0x80:
+            point, after = _code_point(text, begin + i)
+            following = after - begin
+        is_word = table[point] & _WORD > 0
+        word += is_word and not inside
+        inside = is_word
+        while i < min(following, n):
+            words[i] = word if inside else -1
+            i += 1
+
+
+@kernel
 def _hash_each(buffer: Any, ends: Any, item_tokens: Any, item_seed: Any, hashes: Any) -> None:
     """Fill `hashes`, the names of features."""
     begin = np.int64(0)

@@ -1,7 +1,7 @@
 """Encode the predictions of a batch from columns, without an object for each field.
 
 The result is what `codec.encode_predictions` makes of the same `Prediction` values, byte by byte; a law
-holds this. The columns express the usual prediction: all known classes, without a decision and evidence.
+holds this. The columns express the usual prediction: all known classes, without a decision.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from streamnb.events import ModelInfo
+from streamnb.events import Attribution, ModelInfo
 from streamnb.kernels.array_types import Floats, Ints
 
 _encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
@@ -30,6 +30,7 @@ class PredictionColumns(NamedTuple):
         known: int64[n], number of classes that are shown, the first ones; greater than `best`.
         unseen: float64[n], probability of a new class, or None.
         truths: label of each event, or None.
+        evidence: attribution of each prediction, or None.
         hypotheses: names of the H hypotheses, or none.
         weights: float64[n, H], their probabilities.
         name: of the model.
@@ -45,6 +46,7 @@ class PredictionColumns(NamedTuple):
     known: Ints
     unseen: Floats | None
     truths: Sequence[str | None]
+    evidence: Sequence[tuple[Attribution, ...]] | None
     hypotheses: Sequence[str]
     weights: Floats
     name: str
@@ -74,6 +76,8 @@ def encode_prediction_columns(columns: PredictionColumns) -> list[bytes]:
     if columns.unseen is not None:
         fragments += [repeat(b',"unseen":'), _numbers(columns.unseen)]
     fragments.append([truths[label] for label in columns.truths])
+    if columns.evidence is not None:
+        fragments += [repeat(b',"evidence":'), map(_encode, columns.evidence)]
     if columns.hypotheses:
         known = np.full(n, len(columns.hypotheses))
         fragments += [

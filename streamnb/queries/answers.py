@@ -135,7 +135,7 @@ def _explanation(
         found = model.model.explanation_one(event.x, event.ts, labels[other], labels[first])
         assert found is not None  # noqa: S101  there are two
         return found
-    items = [] if told.hides_rival else model.model.explain_one(event.x)
+    items = [] if told.hides_rival.any() else model.model.explain_one(event.x)
     if against is not None:
         raise ConfigError("against: this kind of model compares with the next label alone")
     if not items:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb.events import ModelInfo, Prediction
+from streamnb.events import Attribution, ModelInfo, Prediction
 from streamnb.formats.codec import encode_predictions
 from streamnb.formats.prediction_columns import PredictionColumns, encode_prediction_columns
 
@@ -13,6 +13,10 @@ NAMES = st.text(st.sampled_from('ab",:\\é😀{}\n\x1f'), min_size=1, max_size=4
     ['a",', '",', "\\\\", '","']
 )
 NUMBERS = st.floats(0, 1, width=64) | st.sampled_from([1e-7, 1e-300, 5e-324, 0.1, 1.0, 1e16])
+
+ITEMS = st.lists(st.builds(Attribution, NAMES, NAMES | NUMBERS | st.booleans(), NUMBERS), max_size=3).map(
+    tuple
+)
 
 
 @st.composite
@@ -33,6 +37,7 @@ def columns(draw):
         known=np.array(known, dtype=np.int64),
         unseen=draw(st.just(None) | st.just(matrix(1)[:, 0])),
         truths=draw(st.lists(st.none() | NAMES, min_size=n, max_size=n)),
+        evidence=draw(st.none() | st.lists(ITEMS, min_size=n, max_size=n)),
         hypotheses=hypotheses,
         weights=matrix(len(hypotheses)),
         name=draw(NAMES | st.just('x"events":0')),
@@ -56,6 +61,7 @@ def as_predictions(found):
             status="ready",
             unseen=None if found.unseen is None else found.unseen[i].item(),
             truth=found.truths[i],
+            evidence=None if found.evidence is None else found.evidence[i],
             hypotheses=dict(zip(found.hypotheses, weights, strict=True)) if found.hypotheses else None,
             model=ModelInfo(found.name, found.ages[i], found.journal),
             ts=found.ts,
@@ -72,8 +78,9 @@ def test_columns_give_the_bytes_of_the_predictions(found):
 def test_no_record_has_a_number_that_is_not_finite(place, value):
     one = np.ones((1, 1))
     usual = PredictionColumns(
-        ["m"], ["a"], np.array([0]), one, np.array([1]), one[0], ["a"], ["h"], one, "default", [1], None, 1.0
-    )
+        ["m"], ["a"], np.array([0]), one, np.array([1]), one[0], ["a"], None, ["h"], one, "default", [1], None,
+        1.0,
+    )  # fmt: skip
     assert len(encode_prediction_columns(usual)) == 1
     bad = value if place == "ts" else getattr(usual, place) * value
     with pytest.raises(ValueError, match="not finite"):

@@ -74,7 +74,7 @@ class EventBatch:
 
         source_labels, resolved: labels of each event on arrival, and its label in force, if labels may
             arrive separately.
-        evidence: attribution of the only event; None if it is not published.
+        evidence: attribution of each prediction; None if it is not published.
         learned_before, classes_before: events learned so far by the processor, and number of classes, before
             the batch.
         ages: events that the model had learned before each event.
@@ -97,7 +97,7 @@ class EventBatch:
 
     source_labels: Sequence[tuple[SourceLabel, ...]] = ()
     resolved: Sequence[ResolvedLabel | None] = ()
-    evidence: tuple[Attribution, ...] | None = None
+    evidence: Sequence[tuple[Attribution, ...]] | None = None
     learned_before: int = 0
     classes_before: int = 0
     ages: Sequence[int] = ()

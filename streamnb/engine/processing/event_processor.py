@@ -136,8 +136,6 @@ class EventProcessor(ProcessorState):
 
     def _max_batch_size(self) -> int:
         """Return the batch size up to the next report, pruning or alarm response."""
-        if self.settings.evidence:
-            return 1
         most = min(_AT_ONCE, self.settings.report_every - self.consumed % self.settings.report_every)
         if self.responds_to_alarms:
             most = min(most, AlarmResponse.ahead(self.consumed))

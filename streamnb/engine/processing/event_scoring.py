@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from itertools import repeat
 from operator import itemgetter
 from typing import Any, cast
 
 from streamnb.engine.labels.batches import EventBatch
 from streamnb.engine.ports import NewRecord, Record
 from streamnb.engine.processing.admission import Admission
-from streamnb.engine.processing.event_stages import EventDecoding, ExplainEvents, PublishPredictions
+from streamnb.engine.processing.event_stages import EventDecoding, PublishPredictions, attributions
 from streamnb.engine.processing.processor_state import ProcessorState
 from streamnb.events import Event
 from streamnb.models.interface.predictions import Posteriors
@@ -31,7 +32,7 @@ class EventScoring:
 
     def __init__(self, state: ProcessorState, admission: Admission) -> None:
         self._state, self._admission = state, admission
-        self._decoding, self._explain = EventDecoding(state), ExplainEvents(state)
+        self._decoding = EventDecoding(state)
         self._publish = PublishPredictions(state)
 
     def score(
@@ -45,13 +46,16 @@ class EventScoring:
         state, outputs = self._state, list[NewRecord]()
         done, left = 0, max_bytes
         while done < len(records) and left > 0:
-            part = records[done : done + (1 if state.settings.evidence else _AT_ONCE)]
+            part = records[done : done + _AT_ONCE]
             events, places, _ = self._decoding.events(part)
             few = self._admission.predicted_at_once([event.label for event in events])
             if few:
                 of = [part[place] for place in places[:few]]
                 batch = EventBatch.from_events(events[:few], of, now=now, journal=journal)
-                self._explain(batch)
+                top = state.settings.evidence
+                if top:
+                    explained = map(state.model.explain_one, batch.xs, repeat(top), batch.times)
+                    batch.evidence = attributions(explained)
                 self._predict(batch, state.model.predict_posteriors(batch.xs, batch.times))
                 left -= sum([len(output.value) for output in batch.outputs])
                 outputs += batch.outputs

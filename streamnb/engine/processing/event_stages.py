@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, compress
 from typing import cast
 
@@ -19,6 +19,8 @@ from streamnb.errors import MalformedEvent
 from streamnb.events import Attribution, Event
 from streamnb.formats.codec import IN_EVENT, decode_events
 from streamnb.kernels.array_types import Floats
+from streamnb.models.interface.attribution import Item, explain_then_learn_many
+from streamnb.models.interface.predictions import Posteriors
 from streamnb.scoring.decision_rule import weights_before
 from streamnb.values.example_weights import is_below_unit
 
@@ -90,17 +92,9 @@ class _StateStage:
         self._state = state
 
 
-class ExplainEvents(_StateStage):
-    """Attribution of an event, by the model before it learns the event."""
-
-    def __call__(self, batch: EventBatch) -> None:
-        """Add the evidence of the only event, if it is published."""
-        top = self._state.settings.evidence
-        if top:
-            found = self._state.model.explain_one(batch.xs[0], top, batch.times[0])
-            batch.evidence = tuple(
-                Attribution(str(item.attribute), item.value, item.log_odds) for item in found
-            )
+def attributions(explained: Iterable[Sequence[Item]]) -> list[tuple[Attribution, ...]]:
+    """Return the items of each event as they are published."""
+    return [tuple(Attribution(str(name), value, odds) for name, value, odds in items) for items in explained]
 
 
 class JoinLabels:
@@ -136,7 +130,7 @@ class PredictAndLearn(_StateStage):
         labels, weights, learned = batch.labels, batch.weights, model.n_events
         batch.learned_before, batch.classes_before = state.n_learned, len(model.classes)
         taught = model.class_weights if pipeline.uses_weights else {}
-        posteriors = model.predict_then_learn_many(batch.xs, labels, weights, batch.times)
+        posteriors = self._posteriors(batch)
         are_learned = [y is not None and weight > 0 for y, weight in zip(labels, weights, strict=True)]
         batch.ages = list(accumulate(are_learned[:-1], initial=learned))
         before = None
@@ -144,6 +138,16 @@ class PredictAndLearn(_StateStage):
             before = weights_before(posteriors.classes, taught, labels, weights)
         batch.predicted = pipeline.predict(posteriors, model, batch.ages, before, labels)
         state.tally.learned.update(label for label in compress(labels, are_learned) if label is not None)
+
+    def _posteriors(self, batch: EventBatch) -> Posteriors:
+        """Predict and learn; add the evidence of each event, if it is published."""
+        model, top = self._state.model, self._state.settings.evidence
+        columns = batch.xs, batch.labels, batch.weights, batch.times
+        if not top:
+            return model.predict_then_learn_many(*columns)
+        posteriors, explained = explain_then_learn_many(model, *columns, top)
+        batch.evidence = attributions(explained)
+        return posteriors
 
 
 class ScorePredictions(_StateStage):
@@ -196,7 +200,6 @@ def learner_stages(
 ) -> tuple[EventStage, ...]:
     """Return the stages of a learner, in order."""
     return (
-        ExplainEvents(state),
         JoinLabels(state, admission),
         PredictAndLearn(state),
         ScorePredictions(state),

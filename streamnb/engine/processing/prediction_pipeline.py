@@ -94,8 +94,10 @@ class PredictionPipeline:
     def predictions(self, batch: EventBatch, hypotheses: Sequence[str] = ()) -> list[Prediction]:
         """Return the predictions of a predicted batch; the model has these `hypotheses`."""
         name, posteriors, evidence = self.settings.name, batch.predicted.posteriors, batch.evidence
-        if evidence and posteriors.hides_rival:
-            evidence = ()
+        if evidence is not None and posteriors.quarantined is not None:
+            evidence = [
+                () if hides else own for own, hides in zip(evidence, posteriors.hides_rival, strict=True)
+            ]
         unseen: Iterable[float | None] = repeat(None, len(batch))
         if self.settings.unseen and batch.predicted.unseen is not None:
             unseen = batch.predicted.unseen.tolist()
@@ -109,19 +111,20 @@ class PredictionPipeline:
                 status="empty" if label is None else "ready",
                 unseen=new,
                 truth=truth,
-                evidence=evidence,
+                evidence=attribution,
                 hypotheses=weighed,
                 model=ModelInfo(name, age, batch.journal),
                 ts=batch.now,
                 **decided,
             )
-            for event_id, truth, label, (probabilities, rest), new, decided, weighed, age in zip(
+            for event_id, truth, label, (probabilities, rest), new, decided, attribution, weighed, age in zip(
                 batch.ids,
                 batch.labels,
                 posteriors.labels(),
                 by_class(posteriors, self.settings.top),
                 unseen,
                 batch.predicted.decided_fields(),
+                repeat(None, len(batch)) if evidence is None else evidence,
                 self._weighed(posteriors, hypotheses),
                 batch.ages,
                 strict=True,
@@ -149,7 +152,7 @@ class PredictionPipeline:
         (posteriors, unseen, decisions), settings = batch.predicted, self.settings
         table, n_classes = posteriors.probabilities, len(posteriors.classes)
         is_partial = 0 < settings.top < n_classes or posteriors.quarantined is not None
-        if not n_classes or is_partial or decisions is not None or batch.evidence is not None:
+        if not n_classes or is_partial or decisions is not None:
             return None
         best = table.argmax(axis=1)
         if table[np.arange(best.size), best].min(initial=1.0) <= 0.0:  # the model was empty
@@ -164,6 +167,7 @@ class PredictionPipeline:
             posteriors.known,
             unseen if settings.unseen else None,
             batch.labels,
+            batch.evidence,
             hypotheses if is_weighed else (),
             np.zeros((best.size, 0)) if weights is None or not is_weighed else weights,
             settings.name,

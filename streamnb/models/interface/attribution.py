@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple, Self
 
 from streamnb.features.tokenizer import words
+from streamnb.models.interface.predictions import Posteriors
 from streamnb.values.hooks import Hooks, Shown
 from streamnb.values.number_ranges import is_missing
+from streamnb.values.type_aliases import Times, Weights
 
 LIMIT = 1e6
 """Log odds beyond +-LIMIT, such as infinite log odds with alpha = 0, are cut to it: JSON has no infinity."""
@@ -74,6 +77,31 @@ class Explanation(NamedTuple):
     def log_odds(self) -> float:
         """Sum of the prior's and all items' log odds."""
         return self.prior + math.fsum(item.log_odds for item in self.items)
+
+
+def explain_then_learn_many(
+    model: Any, xs: Sequence[Any], ys: Iterable[Any], ws: Weights, ts: Times, top: int
+) -> tuple[Posteriors, Sequence[Sequence[Item]]]:
+    """Return `predict_then_learn_many`, and `explain_one` of each event before it is learned.
+
+    A model may have this method itself, which explains events in the pass that predicts and learns them.
+    """
+    together = getattr(model, "explain_then_learn_many", None)
+    found: tuple[Posteriors, Sequence[Sequence[Item]]]
+    found = explain_each(model, xs, ys, ws, ts, top) if together is None else together(xs, ys, ws, ts, top)
+    return found
+
+
+def explain_each(
+    model: Any, xs: Sequence[Any], ys: Iterable[Any], ws: Weights, ts: Times, top: int
+) -> tuple[Posteriors, list[Sequence[Item]]]:
+    """Return the same by separate calls for each event."""
+    parts, items = list[Posteriors](), list[Sequence[Item]]()
+    columns = ys, repeat(1.0) if ws is None else ws, repeat(None) if ts is None else ts
+    for x, y, w, t in zip(xs, *columns, strict=False):
+        items.append(model.explain_one(x, top, t))
+        parts.append(model.predict_then_learn_many([x], [y], [w], [t]))
+    return Posteriors.joined(parts), items
 
 
 def single_events(x: Mapping[Any, Any], texts: frozenset[Any]) -> Iterator[Single]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,29 @@ class Posteriors(NamedTuple):
     evidence: Floats | None = None
     used: Flags | None = None
 
+    @classmethod
+    def joined(cls, parts: Sequence[Posteriors]) -> Posteriors:
+        """Return the predictions of consecutive calls as one, with 0 for classes that a call did not know.
+
+        Args:
+            parts: at least one, by one model.
+        """
+        last = parts[-1]
+
+        def wide(table: Any, *, default: Any) -> Any:
+            return np.pad(table, ((0, 0), (0, len(last.classes) - table.shape[1])), constant_values=default)
+
+        masks = [part.probabilities < 0.0 if part.quarantined is None else part.quarantined for part in parts]
+        is_any = any(part.quarantined is not None for part in parts)
+        return cls(
+            last.classes,
+            np.concatenate([wide(part.probabilities, default=0.0) for part in parts]),
+            np.concatenate([part.known for part in parts]),
+            None if last.hypotheses is None else np.concatenate([part.hypotheses for part in parts]),
+            np.concatenate([wide(mask, default=True) for mask in masks]) if is_any else None,
+            evidence=None if last.evidence is None else np.concatenate([part.evidence for part in parts]),
+        )
+
     def quarantine(self, weights: Floats, least: float) -> Posteriors:
         """Return the predictions without classes that have too few examples: P'(v) = P(v) / (1 - h).
 
@@ -62,10 +86,11 @@ class Posteriors(NamedTuple):
         return self._replace(probabilities=rescaled, quarantined=masked, held=held[:, 0])
 
     @property
-    def hides_rival(self) -> bool:
-        """True if, for any event, the quarantined classes together exceed the second published class."""
+    def hides_rival(self) -> Flags:
+        """bool[n], True if the quarantined classes together exceed the second published class."""
         second = np.sort(self.probabilities, axis=1)[:, -2:-1].sum(axis=1)
-        return bool(np.any(self.held > (1.0 - self.held) * second))
+        hides: Flags = self.held > (1.0 - self.held) * second
+        return hides
 
     def labels(self) -> list[Any]:
         """Return the most probable class of each event (of equals the first), None if the model was empty."""

@@ -1,92 +1,177 @@
-"""One event as the items of its attribution: words, values, and texts without their words."""
+"""The parts of an event that an attribution names: words, values, and texts without their words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.features.bags import Bags, bags_of
-from streamnb.features.encoded_batch import Batch, Encoded
+from streamnb.features.byte_ngrams import LENGTH
+from streamnb.features.encoded_batch import Encoded
 from streamnb.features.feature_layout import Layout
-from streamnb.kernels.array_types import Ints
+from streamnb.features.tokenizer import character_table
+from streamnb.kernels.array_types import Floats, Hashes, Ints
 from streamnb.kernels.structs import struct_type
-from streamnb.models.softmax.feature_extraction import ExtractedFeatures
-from streamnb.models.softmax.quantile_bins import LAYOUTS
+from streamnb.models.interface.attribution import LIMIT, Item, Items
 from streamnb.values.attribute_kinds import NOMINAL
-from streamnb.values.example_weights import UNIT
+from streamnb.values.type_aliases import Codes
 
 
 @struct_type
 class AttributionItems(NamedTuple):
-    """One event as n - 1 parts: D words and nominal values, V numbers, and G texts without their words.
+    """The strongest parts of each event of a batch, and buffers for the parts of one event.
+
+    An event has a part for each of its T tokens, V numbers and I items, in this order. All occurrences of a
+    word count to its first token, and a text without its words to the first item of its attribute.
 
     Attributes:
-        batch: n events, each with one part, in this order; the last is the event without any part.
-        base: int64[n - 1], the event without the part: for a word its text without words, otherwise the last.
-        of_token: int64[t], part of each word or nominal value of the event.
-        bags: of `batch`.
-        alone: scratch for the features of one number.
+        classes: int64[2], class and reference class of the log odds; -1: the two most probable classes.
+        strongest: int64[n, top], parts of each event, the strongest first, or -1.
+        log_odds: float64[n, top], of `strongest`.
+        odds: float64[most + 1], what each part adds to the log odds, and behind them the prior; empty: no
+            attribution is requested.
+        dependence: float64[D, parts + 1], parts of one-dependence estimators; empty while they are gated.
+        of_token: int64[most], the part of each token.
+        amount: float64[most], occurrences of the word, at its first token.
+        n: int64[1], number of entries.
+        keys: uint64[entries], key of a feature.
+        owners: int64[2, entries], the two parts of a feature, which are equal except for pairs.
+        places: int32[power of two], hash table of the entries, or of the byte n-grams.
+        own: int64[2, features], the `owners` of each feature of the event.
+        weights, priors: float64[H], weight of each hypothesis, including its share in the pools, and the log
+            odds before the event is read.
+        by_reading, by_learner, by_bytes: float64[B], float64[M], float64[G], factors of their log odds.
+        totals: float64[B], log odds of the totals of an attribute.
+        told: float64[most], log odds of each feature, or byte n-gram.
+        runs: int64[byte n-grams], the n-gram at each byte.
+        times: float64[byte n-grams], occurrences of each.
+        of_byte: int64[bytes], the part of each byte.
+        characters: of `character_table`.
     """
 
-    batch: Batch
-    base: Ints
+    classes: Ints
+    strongest: Ints
+    log_odds: Floats
+    odds: Floats
+    dependence: Floats
     of_token: Ints
-    bags: Bags
-    alone: ExtractedFeatures
+    amount: Floats
+    n: Ints
+    keys: Hashes
+    owners: Ints
+    places: Codes
+    own: Ints
+    weights: Floats
+    priors: Floats
+    by_reading: Floats
+    by_learner: Floats
+    by_bytes: Floats
+    totals: Floats
+    told: Floats
+    runs: Ints
+    times: Floats
+    of_byte: Ints
+    characters: Codes
 
     @classmethod
-    def of_event(cls, event: Batch, kinds: Ints) -> AttributionItems:
-        """Return the items of a batch of one event; `kinds` of the groups."""
-        times = np.diff(event.item_rows)
-        _, where, of_token = np.unique(event.keys, return_index=True, return_inverse=True)
-        order = np.argsort(where)  # in the order of the event, not of the keys
-        rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
-        where, of_token = where[order], rank[of_token]
-        group = np.repeat(event.item_group, times)[where]
-        amount = np.zeros(where.size, dtype=np.int64)
-        np.add.at(amount, of_token, np.repeat(event.item_amount, times))
-        texts = np.unique(event.item_group[kinds[event.item_group] != NOMINAL])
-        D, V, G = where.size, event.value.size, texts.size
-        n = D + V + G + 1
-        base = np.full(n - 1, n - 1, dtype=np.int64)
-        words = kinds[group] != NOMINAL
-        base[:D][words] = D + V + np.searchsorted(texts, group[words])
-        place = np.arange(n + 1)
-        batch = Batch(
-            event_items=np.clip(place, 0, D) + np.clip(place - D - V, 0, G),
-            item_group=np.concatenate([group, texts]),
-            item_amount=np.concatenate([amount, np.full(G, UNIT)]),
-            item_rows=np.minimum(np.arange(D + G + 1), D),
-            rows=event.rows[where],
-            keys=event.keys[where],
-            event_values=np.clip(place - D, 0, V),
-            value_field=event.value_field,
-            value=event.value,
-            label=np.full(n, -1),
-            weight=np.full(n, UNIT),
-            time=np.repeat(event.time, n),
-        )
-        return cls(batch, base, of_token, bags_of(batch), ExtractedFeatures.with_capacity(LAYOUTS + 1))
+    def with_capacity(
+        cls, encoded: Encoded, plan: Any, scratch: Any, top: int, of: tuple[int, int]
+    ) -> AttributionItems:
+        """Return buffers for `top` parts of each event of a batch, and the classes `of`.
 
-    def named(
-        self, x: Mapping[Any, Any], encoded: Encoded, layout: Layout, parts: Iterable[int]
-    ) -> list[tuple[Any, Any]]:
-        """Return (attribute, value) of these parts of the event `x`; of a text without its words ("")."""
-        groups, fields = [name for _, name in layout.groups], list(layout.fields)
-        tokens = encoded.tokens.words() if encoded.tokens else []
-        word = dict(zip(self.of_token.tolist(), tokens, strict=True))
-        D, V = len(word), self.batch.value.size
-        found = []
-        for i in parts:
-            if D <= i < D + V:
-                name = fields[self.batch.value_field[i - D]]
-                found.append((name, x[name]))
-                continue
-            name = groups[self.batch.item_group[i if i < D else i - V]]
-            is_word = i < D and self.base[i] < self.base.size
-            value = word[i].decode(errors="replace") if is_word else x[name] if i < D else ""
-            found.append((name, value))
-        return found
+        The features and byte n-grams of an event fit in `scratch`.
+        """
+        batch, n = encoded.batch, encoded.batch.label.size
+        ends = batch.item_rows[batch.event_items]
+        tokens, values = (int(np.diff(each).max(initial=0)) for each in (ends, batch.event_values))
+        items = int(np.diff(batch.event_items).max(initial=0))
+        features, grams = scratch.extracted.keys.size, scratch.runs.size
+        entries = max(features, tokens)
+        places = 1 << (2 * max(entries, grams)).bit_length()
+        H, readings = plan.kind.size, plan.binned.size
+        return cls(
+            np.array(of),
+            np.full((n, top), -1),
+            np.zeros((n, top)),
+            np.zeros(tokens + values + items + 1),
+            np.zeros((0, 0)),
+            np.zeros(tokens, dtype=np.int64),
+            np.zeros(tokens),
+            np.zeros(1, dtype=np.int64),
+            np.zeros(entries, dtype=np.uint64),
+            np.zeros((2, entries), dtype=np.int64),
+            np.zeros(places, dtype=np.int32),
+            np.zeros((2, features), dtype=np.int64),
+            np.zeros(H),
+            np.zeros(H),
+            np.zeros(readings),
+            np.zeros(plan.rates.size),
+            np.zeros(plan.byte_rates.size),
+            np.zeros(readings),
+            np.zeros(max(features, grams)),
+            np.zeros(grams, dtype=np.int64),
+            np.zeros(grams),
+            np.zeros(grams + LENGTH, dtype=np.int64),
+            character_table(),
+        )
+
+    @classmethod
+    def none(cls) -> AttributionItems:
+        """Return buffers without room for a part: no attribution is requested."""
+        of_one, of_two = np.zeros(0, dtype=np.int64), np.zeros((2, 0), dtype=np.int64)
+        floats, codes = np.zeros(0), np.zeros(0, dtype=np.int32)
+        return cls(
+            of_one, of_two, np.zeros((2, 0)), floats, np.zeros((0, 0)), of_one, floats, of_one,
+            np.zeros(0, dtype=np.uint64), of_two, codes, of_two, floats, floats, floats,
+            floats, floats, floats, floats, of_one, floats, of_one, codes,
+        )  # fmt: skip
+
+    def of_event(self) -> Iterator[tuple[int, float]]:
+        """Yield the parts of the only event of a batch with log odds other than 0, the strongest first."""
+        odds = np.clip(self.odds[:-1], -LIMIT, LIMIT)
+        order = np.argsort(-np.abs(odds), kind="stable")
+        yield from zip(order.tolist(), odds[order].tolist(), strict=True)
+
+    def of_batch(self) -> Iterator[Iterator[tuple[int, float]]]:
+        """Yield the strongest parts of each event of a batch."""
+        yield from map(zip, self.strongest.tolist(), self.log_odds.tolist())
+
+
+class PartNames:
+    """Attribute and value of each part of the events of a batch.
+
+    Args:
+        encoded: the events.
+        layout: names of attributes.
+    """
+
+    def __init__(self, encoded: Encoded, layout: Layout) -> None:
+        self._batch, self._tokens = encoded.batch, encoded.tokens
+        self._groups, self._fields = list(layout.groups), list(layout.fields)
+
+    def items(self, e: int, x: Mapping[Any, Any], parts: Iterator[tuple[int, float]]) -> Items:
+        """Return the items of event e, `x`, for parts and their log odds, without log odds of 0."""
+        return Items(Item(*self._named(e, x, part), odds) for part, odds in parts if odds)
+
+    def _named(self, e: int, x: Mapping[Any, Any], part: int) -> tuple[Any, Any]:
+        batch = self._batch
+        first, stop = batch.event_items[e : e + 2].tolist()
+        token, end = batch.item_rows[[first, stop]].tolist()
+        if part < end - token:
+            token += part
+            item = int(np.searchsorted(batch.item_rows, token, side="right")) - 1
+            kind, name = self._groups[batch.item_group[item]]
+            return name, x[name] if kind == NOMINAL else self._word(token)
+        part -= end - token
+        value, last = batch.event_values[e : e + 2].tolist()
+        if part < last - value:
+            name = self._fields[batch.value_field[value + part]]
+            return name, x[name]
+        return self._groups[batch.item_group[first + part - (last - value)]][1], ""
+
+    def _word(self, token: int) -> str:
+        tokens = self._tokens
+        assert tokens is not None  # noqa: S101  a word is a token
+        begin = tokens.ends[token - 1] if token else 0
+        return tokens.bytes[begin : tokens.ends[token]].tobytes().decode(errors="replace")

@@ -17,29 +17,25 @@ from streamnb.features.encoded_batch import Batch, Encoded
 from streamnb.features.event_reader import EventReader
 from streamnb.features.event_writer import EventWriter
 from streamnb.kernels.array_types import Floats
-from streamnb.models.interface.attribution import LIMIT, Item
+from streamnb.models.interface.attribution import Item, explain_each
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Corrections, Events, Labels
 from streamnb.models.mixture.adaptive_state import AdaptiveScratch, AdaptiveState, HypothesisPlan
-from streamnb.models.mixture.attribution_items import AttributionItems
-from streamnb.models.mixture.byte_ngram_attribution import run_log_odds
+from streamnb.models.mixture.attribution_items import AttributionItems, PartNames
 from streamnb.models.mixture.hypotheses import SmoothingTables, sources_of
 from streamnb.models.mixture.hypothesis_kinds import (
     DEFAULT_HYPOTHESES,
-    ONE_DEPENDENCE,
     AnyHypothesis,
     check_hypotheses,
     naive_part,
 )
 from streamnb.models.mixture.hypothesis_log_likelihood import HypothesisScratch
-from streamnb.models.mixture.mixture_attribution import mean_log_odds
 from streamnb.models.mixture.mixture_kernels import (
     FLOORED,
     GIBBS,
     MAP,
     MIXTURE,
     Answers,
-    chosen,
     run_hypotheses,
     unlearn_counts,
 )
@@ -53,7 +49,7 @@ from streamnb.models.naive_bayes.state_copy import StateCopy
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.models.softmax.feature_extraction import most_features
 from streamnb.models.softmax.quantile_bins import places_for_values
-from streamnb.statistics.class_priors import LEARNED, UNIFORM
+from streamnb.statistics.class_priors import LEARNED
 from streamnb.statistics.count_sources import Sources
 from streamnb.statistics.counter_rng import check_seed, uniforms
 from streamnb.statistics.document_frequency import NO_DOCUMENT_FREQUENCY, DocumentFrequencyArrays
@@ -401,7 +397,9 @@ class BayesOptimalNB(CountingModel):
         return done
 
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
-        answers = self._answer(encoded, learn=learn, predict=True)
+        return self._posteriors_of(self._answer(encoded, learn=learn, predict=True), encoded)
+
+    def _posteriors_of(self, answers: Answers, encoded: Encoded) -> Posteriors:
         evidence = answers.evidence if self.tells_evidence else None
         known, posteriors = encoded.known, answers.posteriors
         return Posteriors(self.classes, answers.probabilities, known, posteriors, evidence=evidence)
@@ -411,64 +409,27 @@ class BayesOptimalNB(CountingModel):
 
     def _taken_apart(self, x: Any, encoded: Encoded, first: Any, second: Any) -> tuple[float, list[Item]]:
         """Return what the prior and each value add to the log odds, averaged over the hypotheses."""
-        statistics, batch = self._statistics, encoded.batch
-        parts = AttributionItems.of_event(batch, statistics.counts.kinds)
-        readings = self._readings_now()
-        K = len(statistics.classes)
-        self._reserve(0)
-        grams = self._grams_of(encoded, learn=False)
-        learner_scratch = AdaptiveScratch.with_capacity(
-            self._plan, K, most_features(batch) if self._plan.takes_features else 0, grams.buckets.size
-        )
-        estimators = np.flatnonzero(self._plan.kind == ONE_DEPENDENCE)
-        joints, awake = self._dependence.joints(encoded, statistics, learn=False)
-        pooled = self._plan.opinions.size - int(self._plan.waiting[0] if awake else 0)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a class without examples
-            priors = np.tile(np.log(statistics.class_weights[:K]), (estimators.size, 1))
-            for h, joint in zip(estimators, joints[:, 0] if joints.size else priors, strict=True):
-                learner_scratch.logs[h] = joint - np.logaddexp.reduce(joint)
-        found = mean_log_odds(
-            (self._tables(), self._presence(), statistics.decayed.tables, self._learners.tables),
-            readings,
-            readings._replace(prior_mode=np.full_like(readings.prior_mode, UNIFORM)),
-            self._plan,
-            (batch, (batch.value + 0.0).view(np.uint64), bags_of(batch), grams),
-            parts,
-            (statistics.classes[first], statistics.classes[second]),
-            HypothesisScratch.with_capacity(
-                len(self._readings), self._plan.duplicate_of.size, K, len(self._sources.decays)
-            ),
-            learner_scratch,
-            self._dependence.log_odds(
-                encoded, statistics, parts.batch, (statistics.classes[first], statistics.classes[second])
-            ),
-            pooled,
-            run_log_odds(
-                encoded,
-                grams,
-                self._learners,
-                parts,
-                (statistics.classes[first], statistics.classes[second]),
-                statistics.class_weights[:K] if self.caution else None,
-            ),
-            self._shares(),
-        )
-        told = np.clip(found[:-1], -LIMIT, LIMIT)
-        order = np.argsort(-np.abs(told), kind="stable")
-        order = order[told[order] != 0.0]
-        names = parts.named(x, encoded, statistics.layout, order.tolist())
-        odds = told[order].tolist()
-        return float(found[-1]), [Item(*name, value) for name, value in zip(names, odds, strict=True)]
+        statistics = self._statistics
+        classes = statistics.classes[first], statistics.classes[second]
+        items = self._answer(encoded, predict=True, explain=0, of=classes).items
+        names = PartNames(encoded, statistics.layout)
+        return float(items.odds[-1]), names.items(0, x, items.of_event())
 
-    def _shares(self) -> Floats:
-        """Return the weights of the hypotheses in the next prediction. Shape (H,)."""
-        log_posterior = self._posterior.weights.log_posterior
-        if self.prediction == "mixture":
-            return np.exp(log_posterior)
-        draw = uniforms(self.seed, self._met, 1)[0]
-        shares = np.zeros(log_posterior.size)
-        shares[chosen(log_posterior, _MODES[self.prediction], draw)] = 1.0
-        return shares
+    def explain_then_learn_many(
+        self, xs: Sequence[Any], ys: Labels, ws: Weights = None, ts: Times = None, top: int = 5
+    ) -> tuple[Posteriors, Sequence[Sequence[Item]]]:
+        """Return `predict_then_learn_many`, and `explain_one` of each event before it was learned.
+
+        Events with values other than texts are explained one by one, unless no hypothesis counts pairs.
+        """
+        encoded = self._encode(xs, ys, ws, ts)
+        if not self._dependence.ignores(encoded, self._statistics):
+            posteriors, explained = explain_each(self, xs, ys, ws, ts, top)
+            return posteriors._replace(known=encoded.known), explained  # all their classes are known by now
+        answers = self._answer(encoded, learn=True, predict=True, explain=top)
+        names = PartNames(encoded, self._statistics.layout)
+        items = map(names.items, range(len(xs)), xs, answers.items.of_batch())
+        return self._posteriors_of(answers, encoded), list(items)
 
     def _answer(
         self,
@@ -478,17 +439,15 @@ class BayesOptimalNB(CountingModel):
         predict: bool = False,
         joints: bool = False,
         late: bool = False,
+        explain: int | None = None,
+        of: tuple[int, int] = (-1, -1),
     ) -> Answers:
-        """Predict events in order, and learn them, as late labels if `late`; return the requested answers."""
+        """Predict events in order, and learn them, as late labels if `late`; return the requested answers.
+
+        `explain` the predictions by this number of parts, of the classes `of` or the two most probable ones.
+        """
         statistics, batch = self._statistics, encoded.batch
         n, H, K = batch.label.size, len(self.hypotheses), len(statistics.classes)
-        answers = Answers(
-            np.zeros((n if predict else 0, K)),
-            np.zeros((n if predict else 0, H)),
-            np.zeros((n if joints else 0, H, K)),
-            np.zeros(n if predict and self.tells_evidence else 0),
-            np.zeros((2, K)),
-        )
         bags, grams = bags_of(batch), self._grams_of(encoded, learn=learn)
         readings = self._readings_now()
         scratch = HypothesisScratch.with_capacity(
@@ -496,6 +455,19 @@ class BayesOptimalNB(CountingModel):
         )
         most = most_features(batch) if self._plan.takes_features else 0
         learner_scratch = AdaptiveScratch.with_capacity(self._plan, K, most, grams.buckets.size)
+        items = AttributionItems.none()
+        if explain is not None:
+            items = AttributionItems.with_capacity(encoded, self._plan, learner_scratch, explain, of)
+            if of[0] >= 0:  # one event
+                items = items._replace(dependence=self._dependence.log_odds(encoded, statistics, of))
+        answers = Answers(
+            np.zeros((n if predict else 0, K)),
+            np.zeros((n if predict else 0, H)),
+            np.zeros((n if joints else 0, H, K)),
+            np.zeros(n if predict and self.tells_evidence else 0),
+            np.zeros((2, K)),
+            items,
+        )
         self._reserve(2 * most if learn else 0)
         bits = (batch.value + 0.0).view(np.uint64)
         # With one hypothesis the mean is that hypothesis, bit for bit: MAP does not divide by the sum.

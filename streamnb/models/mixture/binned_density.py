@@ -27,14 +27,13 @@ from streamnb.kernels.jit import inlined, kernel
 from streamnb.kernels.vector_kernels import add_to, fill
 from streamnb.models.naive_bayes.gaussian_factors import score_value
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
-from streamnb.models.softmax.feature_extraction import ExtractedFeatures
 from streamnb.models.softmax.feature_table import NOBODY, TOTAL
 from streamnb.models.softmax.quantile_bins import CODE, LAYOUTS, QuantileBinArrays
 from streamnb.models.softmax.softmax_regression import log_of_none
 
 
 @inlined
-def _is_learned(i: int, extracted: ExtractedFeatures, table: Ints) -> bool:
+def _is_learned(i: int, extracted: Any, table: Ints) -> bool:
     """Return True if feature i exists, and events with its attribute were learned in this layout."""
     if i < 0:
         return False
@@ -43,7 +42,7 @@ def _is_learned(i: int, extracted: ExtractedFeatures, table: Ints) -> bool:
 
 
 @inlined
-def _finest(v: int, f: int, bins: QuantileBinArrays, extracted: ExtractedFeatures, table: Ints) -> int:
+def _finest(v: int, f: int, bins: QuantileBinArrays, extracted: Any, table: Ints) -> int:
     """Return the feature by which value v of the event, of attribute f, is read; or `NOBODY`."""
     code = extracted.of_value[v, CODE]
     finest, most_edges = np.int64(NOBODY), np.int64(-1)
@@ -63,7 +62,7 @@ def read_value(
     batch: Batch,
     e: int,
     v: int,
-    extracted: ExtractedFeatures,
+    extracted: Any,
     value: Floats,
 ) -> None:
     """Fill value float64[K] with ln P(a | class), up to a constant, of continuous value v of event e."""
@@ -88,7 +87,7 @@ def score_binned(
     learners: Any,
     batch: Batch,
     e: int,
-    extracted: ExtractedFeatures,
+    extracted: Any,
     value: Floats,
     joint: Floats,
 ) -> None:

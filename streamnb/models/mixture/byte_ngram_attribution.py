@@ -7,100 +7,75 @@ belong to the item of the text without its words.
 
 from __future__ import annotations
 
-import re
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from streamnb.features.byte_ngrams import LENGTH, ByteNgrams, bucket_each, find_byte_ngrams
-from streamnb.features.encoded_batch import Encoded
-from streamnb.kernels.array_types import Floats, Ints
-from streamnb.models.mixture.adaptive_state import AdaptiveState
-from streamnb.models.mixture.attribution_items import AttributionItems
-from streamnb.models.softmax.byte_ngram_table import gram_log_odds, weigh_grams
-from streamnb.models.softmax.feature_table import COUNTS
-from streamnb.models.softmax.rare_class_shrinkage import shrunk_log_odds
+from streamnb.features.byte_ngrams import LENGTH, ByteNgrams, bucket_each
+from streamnb.features.encoded_batch import Batch
+from streamnb.features.tokenizer import mark_words
+from streamnb.kernels.array_types import Ints
+from streamnb.kernels.jit import inlined, kernel
+from streamnb.kernels.vector_kernels import fill
 
 
-def run_log_odds(
-    encoded: Encoded,
-    grams: ByteNgrams,
-    learners: AdaptiveState,
-    parts: AttributionItems,
-    classes: tuple[int, int],
-    known: Ints | None,
-) -> Floats:
-    """Return float64[learners, n]: what each part adds to the log odds by n-gram learner; the bias is last.
+@inlined
+def _place_of(bucket: Any, buckets: Any, places: Any) -> Any:
+    """Return the place of a bucket, or the free place that ends its chain; the bucket is a hash already."""
+    mask = np.int64(places.size - 1)
+    place = np.int64(bucket) & mask
+    while places[place] >= 0 and buckets[places[place]] != bucket:
+        place = (place + 1) & mask
+    return place
 
-    `grams` are buffers; `classes` is (class, reference class); `known` are class weights if new classes are
-    doubted.
+
+@kernel
+def find_runs(batch: Batch, e: int, grams: ByteNgrams, places: Any, runs: Ints, times: Any) -> None:
+    """Fill the n-gram at each byte of the texts of event e, text after text, and occurrences of n-grams.
+
+    `places` (power of two, more than the n-grams) is scratch.
     """
-    one, other = classes
-    tables, bias = learners.grams.tables, learners.byte_bias
-    found = np.zeros((len(bias), parts.base.size + 1))
-    found[:, -1] = bias[:, 0, one] - bias[:, 0, other]
-    is_cautious = known is not None
-    if known is not None:
-        found[:, -1] += shrunk_log_odds(known, one, other)
-    values, odds = np.zeros((2, grams.buckets.size))
-    find_byte_ngrams(grams, encoded.batch, 0, tables.records)
-    n = grams.n[0]
-    if not n:
-        return found
-    told = np.empty((len(bias), tables.events.shape[1] - COUNTS))
-    scale = weigh_grams(grams, tables, is_cautious, values, told)
-    shares = _Shares(encoded, grams, parts)
-    for g, row in enumerate(found):
-        gram_log_odds(g, grams, tables, is_cautious, scale * values, one, other, odds)
-        shares.add_to(row, odds[:n])
-    return found
+    fill(places, -1)
+    for j in range(grams.n[0]):
+        places[_place_of(grams.buckets[j], grams.buckets, places)] = j
+        times[j] = 0.0
+    at, (bits, read) = 0, grams.limits
+    for item in range(batch.event_items[e], batch.event_items[e + 1]):
+        begin = grams.item_ends[item - 1] if item else 0
+        stop = min(grams.item_ends[item], begin + read)
+        if grams.whole[item]:
+            continue
+        own = runs[at:]
+        group: Any = np.int64(batch.item_group[item])
+        n = bucket_each(grams.text, begin, stop, group, bits, own)
+        for i in range(n):
+            own[i] = places[_place_of(own[i], grams.buckets, places)]
+            times[own[i]] += 1.0
+        at += n
 
 
-class _Shares:
-    """The parts of an event to which the log odds of its n-grams belong.
-
-    Args:
-        encoded: one event.
-        grams: its n-grams.
-        parts: its items.
-    """
-
-    def __init__(self, encoded: Encoded, grams: ByteNgrams, parts: AttributionItems) -> None:
-        tokens = encoded.tokens
-        assert tokens is not None  # noqa: S101  there are n-grams
-        self._groups, self._parts = encoded.batch.item_group, parts
-        D, V = parts.batch.rows.size, parts.batch.value.size
-        self._rest = {g: D + V + i for i, g in enumerate(parts.batch.item_group[D:].tolist())}
-        self._tokens = tokens
-        begins, (bits, first) = [0, *tokens.item_ends.tolist()], grams.limits.tolist()
-        known = grams.buckets[: grams.n[0]]
-        order, buckets = np.argsort(known), np.empty(first, dtype=np.int64)
-        self._runs: dict[int, Ints] = {}  # text -> the n-gram at each byte
-        self._words: dict[int, Ints] = {}  # text -> first byte and end of each word
-        for item in np.flatnonzero(~tokens.whole).tolist():
-            begin, end = begins[item], begins[item + 1]
-            n = bucket_each(tokens.text, begin, min(end, begin + first), self._groups[item], bits, buckets)
-            self._runs[item] = order[np.searchsorted(known, buckets[:n], sorter=order)]
-            self._words[item] = _word_spans(tokens.text[begin:end])
-        self._times = np.bincount(np.concatenate([*self._runs.values()]), minlength=known.size)
-
-    def add_to(self, row: Floats, odds: Floats) -> None:
-        """Add the log odds of each n-gram to its parts."""
-        each = odds / self._times / LENGTH
-        for item, runs in self._runs.items():
-            until = np.zeros(runs.size + LENGTH)
-            if runs.size:
-                np.cumsum(np.convolve(each[runs], np.ones(LENGTH)), out=until[1:])
-            words = np.minimum(self._words[item], until.size - 1)
-            told = until[words[:, 1]] - until[words[:, 0]]
-            first = self._tokens.item_tokens[item]
-            np.add.at(row, self._parts.of_token[first : first + len(words)], told)
-            row[self._rest[int(self._groups[item])]] += until[-1] - told.sum()
-
-
-def _word_spans(text: npt.NDArray[np.uint8]) -> Ints:
-    """Return the first byte and the end of each word of a text in UTF-8, shape (words, 2)."""
-    spans = [word.span() for word in re.finditer(r"\w+", text.tobytes().decode())]
-    begins = np.append(np.flatnonzero(text & 0xC0 != 0x80), text.size)
-    found: Ints = begins[np.array(spans, dtype=np.int64).reshape(-1, 2)]
-    return found
+@kernel
+def share_runs(batch: Batch, e: int, grams: ByteNgrams, told: Any, items: Any) -> None:
+    """Add the log odds `told` of each n-gram of event e to its parts, see `AttributionItems`."""
+    first, end = batch.event_items[e], batch.event_items[e + 1]
+    begins, odds, of_byte = batch.item_rows[first], items.odds, items.of_byte
+    rest = batch.item_rows[end] - begins + batch.event_values[e + 1] - batch.event_values[e]
+    at, read, of_group = 0, grams.limits[1], first
+    for item in range(first, end):
+        if batch.item_group[item] != batch.item_group[of_group]:
+            of_group = item
+        begin = grams.item_ends[item - 1] if item else 0
+        n = min(grams.item_ends[item], begin + read) - begin
+        if grams.whole[item] or n < LENGTH:
+            continue
+        mark_words(grams.text, begin, n, items.characters, of_byte)
+        token = batch.item_rows[item] - begins
+        for i in range(n):
+            is_word = of_byte[i] >= 0
+            of_byte[i] = items.of_token[token + of_byte[i]] if is_word else rest + of_group - first
+        for i in range(n - LENGTH + 1):
+            gram = items.runs[at + i]
+            share = told[gram] / items.times[gram] / LENGTH
+            for byte in range(i, i + LENGTH):
+                odds[of_byte[byte]] += share
+        at += n - LENGTH + 1

@@ -125,7 +125,7 @@ def _split(above: Floats, below: Floats, exponent: Ints) -> None:
 
 
 @inlined
-def _set_smoothing(
+def set_smoothing(
     readings: SmoothingTables, g: int, is_text: bool, values: float, scratch: HypothesisScratch
 ) -> float:
     """Set the smoothing of every hypothesis for group g; return the log2 bound of a smoothing factor."""
@@ -150,7 +150,7 @@ def _set_smoothing(
 
 
 @inlined
-def _fetch_totals(
+def fetch_totals(
     tables: CountViews,
     presence: DocumentFrequencyArrays,
     decayed: DecayedTables,
@@ -175,7 +175,7 @@ def _fetch_totals(
 
 
 @inlined
-def _fetch_counts(
+def fetch_counts(
     row: int, table: Any, presence_table: Ints, by_tokens: bool, counts: Floats, others: Floats
 ) -> bool:
     """Fetch the undecayed counts of a row, token counts only if `by_tokens`; return False if all are 0."""
@@ -200,9 +200,10 @@ def _fetch_counts(
 
 
 @inlined
-def _fetch_decayed(
+def fetch_decayed(
     row: int, table: Any, epoch: Ints, row_epoch: Ints, scale: Floats, counts: Floats, others: Floats
 ) -> None:
+    """Fetch the decayed counts of a row, by half-life."""
     for d in range(scale.size):
         source = FIRST_DECAYED + d
         now = row_scale(epoch[d] - row_epoch[row, d], scale[d])
@@ -292,7 +293,7 @@ def _word_in_logs(
 
 
 @kernel
-def _score_absence(
+def score_absence(
     tables: CountViews,
     presence: DocumentFrequencyArrays,
     readings: SmoothingTables,
@@ -326,10 +327,10 @@ def _score_text(
     scratch: HypothesisScratch,
 ) -> None:
     g = bags.group[bag]
-    bits = _set_smoothing(readings, g, True, float(tables.live[g]), scratch)
-    bits = max(bits, _fetch_totals(tables, presence, decayed, g, True, scratch)) + 1.0
+    bits = set_smoothing(readings, g, True, float(tables.live[g]), scratch)
+    bits = max(bits, fetch_totals(tables, presence, decayed, g, True, scratch)) + 1.0
     if presence.slot.size > 0 and presence.slot[g] >= 0:
-        _score_absence(tables, presence, readings, g, scratch)
+        score_absence(tables, presence, readings, g, scratch)
     rows, amounts, table, presence_table = bags.rows, bags.amounts, tables.table, presence.table
     decayed_table, epoch, row_epoch = decayed.table, decayed.epoch, decayed.row_epoch
     likelihood, source, joint, exponent = readings.likelihood, readings.texts, scratch.joint, scratch.exponent
@@ -347,10 +348,10 @@ def _score_text(
         for k in range(0, counts.shape[1], _LINE):
             prefetch(table, ahead * table.shape[1] + k)
             prefetch(presence_table, ahead * presence_table.shape[1] + k)
-        if not _fetch_counts(rows[j], table, presence_table, by_tokens, counts, others):
+        if not fetch_counts(rows[j], table, presence_table, by_tokens, counts, others):
             continue
         if scale.size:
-            _fetch_decayed(rows[j], decayed_table, epoch, row_epoch, scale, counts, others)
+            fetch_decayed(rows[j], decayed_table, epoch, row_epoch, scale, counts, others)
         times = amounts[j] / UNIT
         words += 1.0
         amount += times
@@ -375,7 +376,7 @@ def _score_text(
 
 
 @kernel
-def _score_nominal(
+def score_nominal(
     tables: CountViews,
     presence: DocumentFrequencyArrays,
     decayed: DecayedTables,
@@ -386,19 +387,19 @@ def _score_nominal(
 ) -> None:
     """Add the factor of a nominal attribute; a bag without a row is a value that was never met."""
     g, first, stop = bags.group[bag], bags.bag_rows[bag], bags.bag_rows[bag + 1]
-    _set_smoothing(readings, g, False, max(float(tables.live[g]), tables.declared[g]), scratch)
-    _fetch_totals(tables, presence, decayed, g, False, scratch)
+    set_smoothing(readings, g, False, max(float(tables.live[g]), tables.declared[g]), scratch)
+    fetch_totals(tables, presence, decayed, g, False, scratch)
     table, presence_table, counts, others = tables.table, presence.table, scratch.counts, scratch.others
     decayed_table, epoch, row_epoch, scale = decayed.table, decayed.epoch, decayed.row_epoch, scratch.scale
     for j in range(first, max(stop, first + 1)):
-        is_met = j < stop and _fetch_counts(bags.rows[j], table, presence_table, True, counts, others)
+        is_met = j < stop and fetch_counts(bags.rows[j], table, presence_table, True, counts, others)
         if not is_met:
             if tables.live[g] >= tables.declared[g]:
                 continue
             for source in range(counts.shape[0]):
                 fill(counts[source], 0.0)
         elif scale.size:
-            _fetch_decayed(bags.rows[j], decayed_table, epoch, row_epoch, scale, counts, others)
+            fetch_decayed(bags.rows[j], decayed_table, epoch, row_epoch, scale, counts, others)
         for h in range(scratch.s.size):
             source, s, S = readings.plain[h], scratch.s[h], scratch.S[h]
             for k in range(scratch.joint.shape[1]):
@@ -434,7 +435,7 @@ def _score_values(
 
 
 @inlined
-def _score_class_priors(
+def score_class_priors(
     tables: CountViews, decayed: DecayedTables, readings: SmoothingTables, joint: Floats
 ) -> None:
     """joint[h, k] = log P_h(class k); copied from the previous hypothesis if it is the same."""
@@ -470,14 +471,14 @@ def score_hypotheses(
     ages(decayed, batch.time[e], scratch.age)
     for d in range(scratch.age.size):
         scratch.scale[d] = 2.0 ** -scratch.age[d]
-    _score_class_priors(tables, decayed, readings, scratch.joint)
+    score_class_priors(tables, decayed, readings, scratch.joint)
     joint, above, below, exponent = scratch.joint, scratch.above, scratch.below, scratch.exponent
     for h in range(H):
         for k in range(K):
             above[h, k], below[h, k], exponent[h, k] = 1.0, 1.0, 0
     for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
         if tables.kinds[bags.group[bag]] == NOMINAL:
-            _score_nominal(tables, presence, decayed, readings, bags, bag, scratch)
+            score_nominal(tables, presence, decayed, readings, bags, bag, scratch)
         else:
             _score_text(tables, presence, decayed, readings, bags, bag, scratch)
     for h in range(H):

@@ -24,18 +24,20 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.features.byte_ngrams import find_byte_ngrams
+from streamnb.features.bags import Bags
+from streamnb.features.byte_ngrams import ByteNgrams
 from streamnb.features.encoded_batch import Batch
-from streamnb.kernels.array_types import Floats, Hashes, Ints
-from streamnb.kernels.jit import allocating, inlined, kernel
+from streamnb.features.keyed_hash import hash_word
+from streamnb.kernels.array_types import Floats, Ints
+from streamnb.kernels.jit import inlined, kernel
+from streamnb.kernels.vector_kernels import copy_to, fill
 from streamnb.models.calibration import temperature_scaling
 from streamnb.models.interface.attribution import LIMIT
 from streamnb.models.mixture import opinion_pool
-from streamnb.models.mixture.adaptive_kernels import extract_event, predict_by_learners
-from streamnb.models.mixture.adaptive_state import AdaptiveArrays, AdaptiveScratch, HypothesisPlan
 from streamnb.models.mixture.attribution_items import AttributionItems
-from streamnb.models.mixture.binned_density import read_value, score_binned
-from streamnb.models.mixture.hypotheses import SmoothingTables
+from streamnb.models.mixture.binned_density import read_value
+from streamnb.models.mixture.byte_ngram_attribution import find_runs, share_runs
+from streamnb.models.mixture.hypotheses import BERNOULLI, COMPLEMENT, MULTINOMIAL, SmoothingTables
 from streamnb.models.mixture.hypothesis_kinds import (
     BYTES,
     CALIBRATED,
@@ -45,155 +47,30 @@ from streamnb.models.mixture.hypothesis_kinds import (
     POOL,
     SOFTMAX,
 )
-from streamnb.models.mixture.hypothesis_log_likelihood import HypothesisScratch, score_hypotheses
+from streamnb.models.mixture.hypothesis_log_likelihood import (
+    HypothesisScratch,
+    fetch_counts,
+    fetch_decayed,
+    fetch_totals,
+    score_absence,
+    score_class_priors,
+    score_nominal,
+    set_smoothing,
+)
+from streamnb.models.naive_bayes.gaussian_factors import score_value
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
-from streamnb.models.softmax.feature_extraction import ExtractedFeatures, ExtractionContext, put_value
+from streamnb.models.softmax.byte_ngram_table import gram_log_odds
 from streamnb.models.softmax.feature_table import KEY_BITS, mixed
-from streamnb.models.softmax.quantile_bins import LAYOUTS
 from streamnb.models.softmax.rare_class_shrinkage import shrunk_log_odds
 from streamnb.models.softmax.softmax_regression import feature_log_odds
+from streamnb.statistics.count_sources import FIRST_DECAYED, PRESENT
 from streamnb.statistics.decayed_counts import DecayedTables
 from streamnb.statistics.document_frequency import DocumentFrequencyArrays
-from streamnb.values.type_aliases import Flags
+from streamnb.statistics.logspace import LN2
+from streamnb.values.attribute_kinds import NOMINAL
+from streamnb.values.example_weights import UNIT
 
 _POWER_FLOOR, _POOL_FLOOR = temperature_scaling.FLOOR, opinion_pool.FLOOR
-
-
-@allocating
-def _by_readings(
-    tables: CountViews,
-    presence: DocumentFrequencyArrays,
-    decayed: DecayedTables,
-    readings: SmoothingTables,
-    flat: SmoothingTables,
-    plan: HypothesisPlan,
-    parts: AttributionItems,
-    classes: Any,
-    scratch: HypothesisScratch,
-    odds: Floats,
-) -> None:
-    """Fill odds (B, n) with what each part adds to each reading of the counts; the prior is the last.
-
-    Continuous values add nothing to binned readings yet, see `_by_bins`. `flat` are the readings with
-    positive priors, so that parts are differences of finite scores.
-    """
-    one, other = classes
-    n, base, batch, bags = odds.shape[1], parts.base, parts.batch, parts.bags
-    scores = np.empty((n, 2, odds.shape[0]))
-    for e in range(n):
-        score_hypotheses(tables, presence, decayed, flat, plan, batch, bags, e, scratch)
-        scores[e, 0] = scratch.joint[:, one]
-        scores[e, 1] = scratch.joint[:, other]
-    for i in range(n - 1):
-        for b in range(odds.shape[0]):
-            odds[b, i] = (scores[i, 0, b] - scores[base[i], 0, b]) - (scores[i, 1, b] - scores[base[i], 1, b])
-    score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, n - 1, scratch)
-    odds[:, n - 1] = scratch.joint[:, one] - scratch.joint[:, other]
-
-
-@kernel
-def _by_bins(
-    binned: Flags,
-    tables: CountViews,
-    learners: AdaptiveArrays,
-    event: Batch,
-    first: int,
-    classes: Any,
-    extracted: ExtractedFeatures,
-    value: Floats,
-    odds: Floats,
-) -> None:
-    one, other = classes
-    e: Any = np.int64(0)  # typed: numba would compile a second version for a literal
-    for v in range(event.value.size):
-        read_value(tables, learners, event, e, v, extracted, value)
-        for b in range(binned.size):
-            if binned[b]:
-                odds[b, first + v] = value[one] - value[other]
-
-
-@inlined
-def _part_of(key: Any, keys: Any, parts: Any, default: Any) -> Any:
-    """Return parts[i] for the i with keys[i] == key (keys ascend), or the default."""
-    at = np.searchsorted(keys, key)
-    return parts[at] if at < keys.size and keys[at] == key else default
-
-
-@allocating
-def _parts_of_singles(batch: Batch, bits: Hashes, parts: AttributionItems, learners: AdaptiveArrays) -> Any:
-    """Return ascending keys of all features except pairs and the previous label, and the part of each."""
-    tokens, alone, n = batch.keys.size, parts.alone, batch.keys.size
-    keys = np.empty(tokens + (LAYOUTS + 1) * batch.value.size, dtype=np.uint64)
-    owners = np.empty(keys.size, dtype=np.int64)
-    keys[:tokens] = batch.keys & KEY_BITS
-    owners[:tokens] = parts.of_token
-    for v in range(batch.value.size):
-        alone.n[:] = 0
-        alone.places[:] = -1
-        field, secret = np.int64(batch.value_field[v]), learners.features.secret
-        put_value(field, batch.value[v], bits[v], learners.bins, secret, alone.places, alone)
-        for i in range(alone.n[0]):
-            keys[n], owners[n] = alone.keys[i], parts.batch.rows.size + v
-            n += 1
-    order = np.argsort(keys[:n])
-    return keys[:n][order], owners[:n][order]
-
-
-@allocating
-def _parts_of_pairs(
-    batch: Batch,
-    parts: AttributionItems,
-    context: ExtractionContext,
-    extracted: ExtractedFeatures,
-    singles: Any,
-    owners: Any,
-) -> Any:
-    """Return ascending keys of all pair features, and the two parts of each, (2, pairs)."""
-    of_token, rest, m = parts.of_token, parts.base.size, 0
-    chosen = max(context.n_chosen[0], 0)
-    keys = np.empty(batch.keys.size + chosen * chosen, dtype=np.uint64)
-    two = np.empty((2, keys.size), dtype=np.int64)
-    for item in range(batch.item_group.size):
-        for j in range(batch.item_rows[item], batch.item_rows[item + 1] - 1):
-            keys[m] = mixed(batch.keys[j], batch.keys[j + 1]) & KEY_BITS
-            two[0, m], two[1, m] = of_token[j], of_token[j + 1]
-            m += 1
-    for one in range(chosen):
-        for other in range(one + 1, chosen):
-            a, b = extracted.slots[one], extracted.slots[other]
-            if a >= 0 and b >= 0:
-                key_a, key_b = extracted.attribute_keys[a], extracted.attribute_keys[b]
-                keys[m] = mixed(key_a, key_b) & KEY_BITS
-                keys[m + 1] = mixed(extracted.fine_keys[a], extracted.fine_keys[b]) & KEY_BITS
-                two[0, m : m + 2] = _part_of(key_a & KEY_BITS, singles, owners, rest)
-                two[1, m : m + 2] = _part_of(key_b & KEY_BITS, singles, owners, rest)
-                m += 2
-    order = np.argsort(keys[:m])
-    return keys[:m][order], two[:, :m][:, order]
-
-
-@allocating
-def _parts_of_features(
-    batch: Batch,
-    bits: Hashes,
-    parts: AttributionItems,
-    learners: AdaptiveArrays,
-    extracted: ExtractedFeatures,
-    own: Ints,
-) -> None:
-    """Fill own int64[2, >= features] with the two parts of every feature extracted from an event.
-
-    Both are equal except for pairs; n - 1, the column of the prior, stands for a part outside the event.
-    """
-    rest = parts.base.size
-    singles, owners = _parts_of_singles(batch, bits, parts, learners)
-    for i in range(extracted.n[0]):
-        own[:, i] = _part_of(extracted.keys[i], singles, owners, rest)
-    if extracted.n[1] > extracted.n[0]:
-        pairs, two = _parts_of_pairs(batch, parts, learners.context, extracted, singles, owners)
-        for i in range(extracted.n[0], extracted.n[1]):
-            for side in range(2):
-                own[side, i] = _part_of(extracted.keys[i], pairs, two[side], rest)
 
 
 @inlined
@@ -206,152 +83,524 @@ def _cut(a: float, b: float, floor: float) -> Any:
     return log_odds, log_odds / uncut if math.isfinite(uncut) and uncut != 0.0 else 0.0
 
 
-@allocating
-def _of_learners(
-    plan: HypothesisPlan,
-    learners: AdaptiveArrays,
-    extracted: ExtractedFeatures,
-    scales: Floats,
-    own: Ints,
+@kernel
+def _weigh(
+    plan: Any,
+    learners: Any,
+    learner_scratch: Any,
+    pooled: int,
+    classes: Any,
+    shares: Floats,
+    items: AttributionItems,
+) -> None:
+    """Fill the factors by which parts of readings and learners add to the mean over all hypotheses.
+
+    A pool is a sum over its opinions, and so is the mean over hypotheses: no hypothesis needs a row of parts.
+    """
+    one, other = classes
+    weights, by_reading = items.weights, items.by_reading
+    for factors in (by_reading, items.by_learner, items.by_bytes):
+        fill(factors, 0.0)
+    copy_to(weights, shares)
+    for i in range(pooled):
+        opinion = learner_scratch.opinions[i]
+        _, share = _cut(opinion[one], opinion[other], _POOL_FLOOR)
+        for h in range(shares.size):
+            if plan.kind[h] == POOL or plan.kind[h] == CALIBRATED_POOL:
+                weights[plan.opinions[i]] += shares[h] * learners.pool_weights[plan.reads[h], i] * share
+    for h in range(shares.size):
+        i = plan.reads[h]
+        if plan.kind[h] == NAIVE:
+            by_reading[i] += weights[h]
+        elif plan.kind[h] == CALIBRATED:
+            logs, power = learner_scratch.untempered[plan.number[h]], learners.powers[plan.number[h], 0]
+            _, share = _cut(logs[one], logs[other], _POWER_FLOOR)
+            by_reading[i] += weights[h] * power * share
+        elif plan.kind[h] == SOFTMAX:
+            items.by_learner[i] += weights[h]
+        elif plan.kind[h] == BYTES:
+            items.by_bytes[i] += weights[h]
+
+
+@inlined
+def _clear(scratch: HypothesisScratch) -> None:
+    for h in range(scratch.above.shape[0]):
+        for k in range(scratch.above.shape[1]):
+            scratch.joint[h, k] = 0.0
+            scratch.above[h, k], scratch.below[h, k], scratch.exponent[h, k] = 1.0, 1.0, 0
+
+
+@inlined
+def _log_odds_of_word(
+    likelihood: int, j: int, s: float, rest: float, times: float, total: float, classes: Any, scratch: Any
+) -> float:
+    """Return what a word adds by one reading, whose counts are of source j; `total`: of the totals."""
+    one, other = classes
+    counts, others, texts = scratch.counts[j], scratch.others[j], scratch.value
+    if likelihood == COMPLEMENT:
+        return times * (math.log((others[other] + s) / (others[one] + s)) + total)
+    odds = math.log((counts[one] + s) / (counts[other] + s))
+    if likelihood == BERNOULLI:
+        return odds - math.log((texts[one] - counts[one] + rest) / (texts[other] - counts[other] + rest))
+    return times * (odds - total) if likelihood == MULTINOMIAL else odds - total
+
+
+@inlined
+def _fill_totals(
+    readings: SmoothingTables,
+    presence: DocumentFrequencyArrays,
+    g: int,
+    classes: Any,
+    scratch: HypothesisScratch,
+    log_odds: Floats,
+) -> bool:
+    """Fill the log odds of the totals of text g, and its texts by class; return True if any reads tokens."""
+    one, other = classes
+    sources, S, by_tokens = readings.texts, scratch.S, False
+    for h in range(sources.size):
+        by_tokens |= sources[h] != PRESENT
+        totals = scratch.other_totals if readings.likelihood[h] == COMPLEMENT else scratch.totals
+        log_odds[h] = math.log((totals[sources[h], one] + S[h]) / (totals[sources[h], other] + S[h]))
+    for k in range(scratch.value.size):
+        scratch.value[k] = float(presence.texts[g, k]) if presence.table.size else 0.0
+    return by_tokens
+
+
+@kernel
+def _add_text(
+    tables: CountViews,
+    presence: DocumentFrequencyArrays,
+    decayed: DecayedTables,
+    readings: SmoothingTables,
+    batch: Batch,
+    tokens: Any,
+    part: int,
+    g: int,
+    classes: Any,
+    scratch: HypothesisScratch,
+    items: AttributionItems,
+) -> None:
+    """Add the words of a text, which has its first token and the number of its tokens and those before it.
+
+    The text without its words is `part`.
+    """
+    one, other = classes
+    begin, first, stop = tokens
+    set_smoothing(readings, g, True, float(tables.live[g]), scratch)
+    fetch_totals(tables, presence, decayed, g, True, scratch)
+    likelihood, sources, by_reading = readings.likelihood, readings.texts, items.by_reading
+    if presence.slot.size > 0 and presence.slot[g] >= 0:
+        _clear(scratch)
+        score_absence(tables, presence, readings, g, scratch)
+        for h in range(sources.size):
+            items.odds[part] += by_reading[h] * (scratch.joint[h, one] - scratch.joint[h, other])
+    by_tokens = _fill_totals(readings, presence, g, classes, scratch, items.totals)
+    for j in range(first, stop):
+        row = batch.rows[begin + j]
+        if row < 0 or items.of_token[j] != j or items.amount[j] == 0.0:
+            continue
+        if not fetch_counts(row, tables.table, presence.table, by_tokens, scratch.counts, scratch.others):
+            continue
+        if scratch.scale.size:
+            fetch_decayed(row, decayed.table, decayed.epoch, decayed.row_epoch, scratch.scale, scratch.counts,
+                          scratch.others)  # fmt: skip
+        for h in range(sources.size):
+            if by_reading[h] != 0.0:
+                items.odds[j] += by_reading[h] * _log_odds_of_word(
+                    likelihood[h], sources[h], scratch.s[h], scratch.rest[h], items.amount[j],
+                    items.totals[h], classes, scratch,
+                )  # fmt: skip
+
+
+@kernel
+def _add_numbers(
+    plan: Any,
+    state: Any,
+    readings: SmoothingTables,
+    batch: Batch,
+    e: int,
+    first: int,
+    extracted: Any,
+    classes: Any,
+    scratch: HypothesisScratch,
+    items: AttributionItems,
+) -> None:
+    """Add the numbers, which are the parts from `first` on, by their bins or by their Gaussian density."""
+    tables, _, decayed, learners, _ = state
+    one, other = classes
+    value, by_reading, odds = scratch.value, items.by_reading, items.odds
+    for v in range(batch.event_values[e + 1] - batch.event_values[e]):
+        at = batch.event_values[e] + v
+        f, x = batch.value_field[at], batch.value[at]
+        if plan.binned.any():
+            read_value(tables, learners, batch, e, v, extracted, value)
+            for b in range(plan.binned.size):
+                if plan.binned[b]:
+                    odds[first + v] += by_reading[b] * (value[one] - value[other])
+        for source in range(scratch.counts.shape[0]):
+            d = source - FIRST_DECAYED
+            if source == PRESENT:
+                continue
+            fill(value, 0.0)
+            if d < 0:
+                score_value(tables.n[f], tables.mean[f], tables.M2[f], 1.0, tables.classes, x, value)
+            else:
+                n, mean, M2 = decayed.n[d, f], decayed.mean[d, f], decayed.M2[d, f]
+                score_value(n, mean, M2, scratch.scale[d], tables.classes, x, value)
+            for h in range(readings.plain.size):
+                if readings.plain[h] == source and not plan.binned[h]:
+                    odds[first + v] += by_reading[h] * (value[one] - value[other])
+
+
+@kernel
+def _add_readings(
+    state: Any,
+    readings: SmoothingTables,
+    plan: Any,
+    batch: Batch,
+    bags: Bags,
+    e: int,
+    extracted: Any,
+    classes: Any,
+    scratch: HypothesisScratch,
+    items: AttributionItems,
+) -> None:
+    """Add the parts of the readings of the counts."""
+    tables, presence, decayed, _, _ = state
+    one, other = classes
+    item, stop = batch.event_items[e], batch.event_items[e + 1]
+    begin, by_reading = batch.item_rows[item], items.by_reading
+    numbers = batch.item_rows[stop] - begin
+    texts = numbers + batch.event_values[e + 1] - batch.event_values[e] - item
+    if batch.event_values[e + 1] > batch.event_values[e]:
+        _add_numbers(plan, state, readings, batch, e, numbers, extracted, classes, scratch, items)
+    for i in range(plan.duplicate_of.size):  # they differ from their readings in numbers alone
+        by_reading[plan.duplicate_of[i]] += by_reading[readings.plain.size + i]
+    bag = bags.event_bags[e]
+    while item < stop:
+        g: Any = np.int64(batch.item_group[item])
+        last = item + 1
+        while last < stop and batch.item_group[last] == g:
+            last += 1
+        first, end = batch.item_rows[item] - begin, batch.item_rows[last] - begin
+        if tables.kinds[g] != NOMINAL:
+            tokens = (begin, first, end)
+            _add_text(tables, presence, decayed, readings, batch, tokens, texts + item, g, classes, scratch,
+                      items)  # fmt: skip
+        elif end > first:
+            _clear(scratch)
+            score_nominal(tables, presence, decayed, readings, bags, bag, scratch)
+            part, above, exponent = items.of_token[first], scratch.above, scratch.exponent
+            for h in range(readings.plain.size):
+                told = math.log(above[h, one] / above[h, other])
+                told -= math.log(scratch.below[h, one] / scratch.below[h, other])
+                told += (exponent[h, one] - exponent[h, other]) * LN2
+                items.odds[part] += by_reading[h] * told
+        item, bag = last, bag + 1
+
+
+@inlined
+def _find(items: AttributionItems, mask: Any, key: Any, hashed: Any) -> Any:
+    """Return the place of a key's entry, or the free place that ends its chain."""
+    place = hashed & mask
+    while items.places[place] >= 0 and items.keys[items.places[place]] != key:
+        place = (place + np.uint64(1)) & mask
+    return place
+
+
+@inlined
+def _put(items: AttributionItems, mask: Any, key: Any, hashed: Any, one: int, other: int) -> int:
+    """Add a feature that belongs to two parts, unless its key is there; return the first part."""
+    place = _find(items, mask, key, hashed)
+    if items.places[place] < 0:
+        n = items.n[0]
+        items.places[place] = n
+        items.keys[n], items.owners[0, n], items.owners[1, n] = key, one, other
+        items.n[0] = n + 1
+    return int(items.owners[0, items.places[place]])
+
+
+@inlined
+def _owner(items: AttributionItems, mask: Any, key: Any, hashed: Any) -> int:
+    at = items.places[_find(items, mask, key, hashed)]
+    return int(items.owners[0, at]) if at >= 0 else -1
+
+
+@kernel
+def _find_parts(
+    batch: Batch,
+    e: int,
+    learners: Any,
+    extracted: Any,
+    items: AttributionItems,
+) -> None:
+    """Fill the part and the occurrences of each token, and the two parts of each feature, -1 for no part."""
+    secret, mask = learners.features.secret, np.uint64(items.places.size - 1)
+    first, stop = batch.event_items[e], batch.event_items[e + 1]
+    begin, tokens = batch.item_rows[first], batch.item_rows[stop] - batch.item_rows[first]
+    fill(items.places, -1)
+    items.n[0] = 0
+    for item in range(first, stop):
+        for j in range(batch.item_rows[item] - begin, batch.item_rows[item + 1] - begin):
+            key = batch.keys[begin + j] & KEY_BITS
+            items.amount[j] = 0.0
+            part = _put(items, mask, key, hash_word(secret, key), j, j)
+            items.of_token[j] = part
+            items.amount[part] += batch.item_amount[item] / UNIT
+    if not extracted.keys.size:
+        return
+    for v in range(extracted.n[4]):
+        for i in extracted.of_value[v]:
+            if i >= 0:
+                _put(items, mask, extracted.keys[i], extracted.hashes[i], tokens + v, tokens + v)
+    for i in range(extracted.n[0]):
+        part = _owner(items, mask, extracted.keys[i], extracted.hashes[i])
+        items.own[0, i] = part
+        items.own[1, i] = part
+    if extracted.n[1] > extracted.n[0]:
+        _find_parts_of_pairs(batch, e, learners, extracted, mask, items)
+
+
+@kernel
+def _find_parts_of_pairs(
+    batch: Batch,
+    e: int,
+    learners: Any,
+    extracted: Any,
+    mask: Any,
+    items: AttributionItems,
+) -> None:
+    secret, context = learners.features.secret, learners.context
+    begin = batch.item_rows[batch.event_items[e]]
+    for item in range(batch.event_items[e], batch.event_items[e + 1]):
+        for j in range(batch.item_rows[item], batch.item_rows[item + 1] - 1):
+            key = mixed(batch.keys[j], batch.keys[j + 1]) & KEY_BITS
+            one, other = items.of_token[j - begin], items.of_token[j + 1 - begin]
+            _put(items, mask, key, hash_word(secret, key), one, other)
+    chosen = max(context.n_chosen[0], 0)
+    for first in range(chosen):
+        for second in range(first + 1, chosen):
+            a, b = extracted.slots[first], extracted.slots[second]
+            if a >= 0 and b >= 0:
+                key_a, key_b = extracted.attribute_keys[a], extracted.attribute_keys[b]
+                one = _owner(items, mask, key_a & KEY_BITS, hash_word(secret, key_a & KEY_BITS))
+                other = _owner(items, mask, key_b & KEY_BITS, hash_word(secret, key_b & KEY_BITS))
+                key = mixed(key_a, key_b) & KEY_BITS
+                _put(items, mask, key, hash_word(secret, key), one, other)
+                key = mixed(extracted.fine_keys[a], extracted.fine_keys[b]) & KEY_BITS
+                _put(items, mask, key, hash_word(secret, key), one, other)
+    for i in range(extracted.n[0], extracted.n[1]):
+        at = items.places[_find(items, mask, extracted.keys[i], extracted.hashes[i])]
+        for side in range(2):
+            items.own[side, i] = items.owners[side, at] if at >= 0 else -1
+
+
+@kernel
+def _add_learners(
+    plan: Any,
+    learners: Any,
     known: Ints,
     classes: Any,
-    odds: Floats,
+    learner_scratch: Any,
+    items: AttributionItems,
 ) -> None:
+    """Add the parts of softmax regressions, and fill their priors."""
     one, other = classes
-    is_cautious = plan.is_cautious[0]
-    prior = shrunk_log_odds(known, one, other) if is_cautious else 0.0
-    told = np.empty(extracted.keys.size)
+    extracted, told, is_cautious = learner_scratch.extracted, items.told, plan.is_cautious[0]
     for h in range(plan.kind.size):
         if plan.kind[h] == SOFTMAX:
             m = plan.reads[h]
-            pairs = plan.pairs[m]
-            feature_log_odds(m, pairs, is_cautious, scales[m], extracted, learners.features, one, other, told)
-            odds[h] = 0.0
+            pairs, factor = plan.pairs[m], items.by_learner[m]
+            feature_log_odds(
+                m, pairs, is_cautious, learner_scratch.scales[m], extracted, learners.features, one, other,
+                told,
+            )  # fmt: skip
+            prior = learners.bias[m, 0, one] - learners.bias[m, 0, other]
             for i in range(extracted.n[1] if pairs else extracted.n[0]):
                 for side in range(2):
-                    odds[h, own[side, i]] += told[i] / 2.0
-            odds[h, -1] += learners.bias[m, 0, one] - learners.bias[m, 0, other] + prior
+                    if items.own[side, i] >= 0:
+                        items.odds[items.own[side, i]] += factor * told[i] / 2.0
+                    else:
+                        prior += told[i] / 2.0
+            if is_cautious:
+                prior += shrunk_log_odds(known, one, other, learner_scratch.scores)
+            items.priors[h] = prior
 
 
-@allocating
-def _of_calibrated(
-    plan: HypothesisPlan,
-    learners: AdaptiveArrays,
-    untempered: Floats,
+@kernel
+def _add_byte_ngrams(
+    plan: Any,
+    learners: Any,
+    batch: Batch,
+    e: int,
+    grams: ByteNgrams,
+    learner_scratch: Any,
     classes: Any,
-    by_reading: Floats,
-    odds: Floats,
+    items: AttributionItems,
 ) -> None:
-    """Fill the rows of naive Bayes hypotheses in odds (H, n), calibrated or not."""
-    one, other = classes
-    for h in range(plan.kind.size):
-        if plan.kind[h] == NAIVE:
-            odds[h] = by_reading[plan.reads[h]]
-        elif plan.kind[h] == CALIBRATED:
-            logs, power = untempered[plan.number[h]], learners.powers[plan.number[h], 0]
-            told, share = _cut(logs[one], logs[other], _POWER_FLOOR)
-            prior = by_reading[plan.reads[h], -1]
-            odds[h] = power * share * by_reading[plan.reads[h]]
-            odds[h, -1] = power * (share * prior if math.isfinite(prior) else told)
+    """Add the parts of byte n-gram learners; the values of the n-grams are in `learner_scratch`."""
+    n, told, means, (one, other) = grams.n[0], items.told, items.times, classes
+    if n == 0:
+        return
+    fill(means[:n], 0.0)
+    for g in range(items.by_bytes.size):
+        factor = items.by_bytes[g] * learner_scratch.run_scale[0]
+        gram_log_odds(g, grams, learners.grams, plan.is_cautious[0], learner_scratch.runs, one, other, told)
+        for i in range(n):
+            means[i] += factor * told[i]
+    copy_to(told[:n], means[:n])
+    find_runs(batch, e, grams, items.places, items.runs, items.times)
+    share_runs(batch, e, grams, told, items)
 
 
-@allocating
-def _of_pools(
-    plan: HypothesisPlan,
-    learners: AdaptiveArrays,
-    learner_scratch: AdaptiveScratch,
-    pooled: int,
-    classes: Any,
-    odds: Floats,
-) -> None:
-    """Fill the rows of pools in odds (H, n) from the rows of their opinions, which must be filled."""
-    opinions = learner_scratch.opinions
-    one, other = classes
-    for h in range(plan.kind.size):
-        if plan.kind[h] == POOL or plan.kind[h] == CALIBRATED_POOL:
-            p = plan.reads[h]
-            odds[h] = 0.0
-            for i in range(pooled):
-                _, share = _cut(opinions[i, one], opinions[i, other], _POOL_FLOOR)
-                odds[h] += learners.pool_weights[p, i] * share * odds[plan.opinions[i]]
-            odds[h, -1] += learners.pool_bias[p, 0, one] - learners.pool_bias[p, 0, other]
-            if plan.kind[h] == CALIBRATED_POOL:
-                before, after = learner_scratch.pooled[1, p], learner_scratch.logs[h]
-                odds[h, -1] += (after[one] - after[other]) - (before[one] - before[other])
-
-
-@allocating
-def mean_log_odds(
-    state: Any,
-    readings: SmoothingTables,
-    flat: SmoothingTables,
-    plan: HypothesisPlan,
-    event: Any,
-    parts: AttributionItems,
+@kernel
+def _fill_priors(
+    plan: Any,
+    learners: Any,
+    known: Ints,
     classes: Any,
     scratch: HypothesisScratch,
-    learner_scratch: AdaptiveScratch,
-    dependence: Floats,
+    learner_scratch: Any,
+    items: AttributionItems,
+) -> None:
+    """Fill the priors of hypotheses, except softmax and pools; scratch.above: log priors by reading."""
+    one, other = classes
+    by_class, priors = scratch.above, items.priors
+    for h in range(plan.kind.size):
+        i, logs = plan.reads[h], learner_scratch.logs[h]
+        if plan.kind[h] == NAIVE or plan.kind[h] == CALIBRATED:
+            b = i if i < by_class.shape[0] else plan.duplicate_of[i - by_class.shape[0]]
+            priors[h] = by_class[b, one] - by_class[b, other]
+        if plan.kind[h] == CALIBRATED:
+            logs, power = learner_scratch.untempered[plan.number[h]], learners.powers[plan.number[h], 0]
+            told, share = _cut(logs[one], logs[other], _POWER_FLOOR)
+            priors[h] = power * (share * priors[h] if math.isfinite(priors[h]) else told)
+        elif plan.kind[h] == ONE_DEPENDENCE:
+            is_there = items.dependence.shape[0] > 0
+            priors[h] = items.dependence[i, -1] if is_there else logs[one] - logs[other]
+        elif plan.kind[h] == BYTES:
+            bias = learners.bias[plan.rates.size + i, 0]
+            priors[h] = bias[one] - bias[other]
+            if plan.is_cautious[0]:
+                priors[h] += shrunk_log_odds(known, one, other, learner_scratch.scores)
+
+
+@kernel
+def _fill_priors_of_pools(
+    plan: Any,
+    learners: Any,
     pooled: int,
-    runs: Floats,
+    classes: Any,
+    learner_scratch: Any,
+    priors: Floats,
+) -> None:
+    one, other = classes
+    opinions = learner_scratch.opinions
+    for h in range(plan.kind.size):
+        p = plan.reads[h]
+        if plan.kind[h] == POOL or plan.kind[h] == CALIBRATED_POOL:
+            prior = learners.pool_bias[p, 0, one] - learners.pool_bias[p, 0, other]
+            for i in range(pooled):
+                _, share = _cut(opinions[i, one], opinions[i, other], _POOL_FLOOR)
+                prior += learners.pool_weights[p, i] * share * priors[plan.opinions[i]]
+            if plan.kind[h] == CALIBRATED_POOL:
+                before, after = learner_scratch.pooled[1, p], learner_scratch.logs[h]
+                prior += (after[one] - after[other]) - (before[one] - before[other])
+            priors[h] = prior
+
+
+@inlined
+def _most_probable(probabilities: Floats, known: Ints) -> Any:
+    """Return the two most probable classes with examples, of equals the first; -1 if there is none."""
+    one: Any = np.int64(-1)
+    other = one
+    for k in range(probabilities.size):
+        if known[k] > 0:
+            if one < 0 or probabilities[k] > probabilities[one]:
+                one, other = k, one
+            elif other < 0 or probabilities[k] > probabilities[other]:
+                other = k
+    return one, other
+
+
+@inlined
+def _choose_strongest(e: int, n: int, items: AttributionItems) -> None:
+    """Fill the strongest parts of event e, which has n; their log odds are overwritten."""
+    for place in range(items.strongest.shape[1]):
+        best, most = np.int64(-1), 0.0
+        for i in range(n):
+            told = abs(min(max(items.odds[i], -LIMIT), LIMIT))
+            if told > most:
+                best, most = np.int64(i), told
+        if best < 0:
+            break
+        items.strongest[e, place] = best
+        items.log_odds[e, place] = min(max(items.odds[best], -LIMIT), LIMIT)
+        items.odds[best] = 0.0
+
+
+@kernel
+def attribute_event(
+    state: Any,
+    readings: SmoothingTables,
+    plan: Any,
+    batch: Batch,
+    bags: Bags,
+    grams: ByteNgrams,
+    e: int,
+    pooled: int,
+    probabilities: Floats,
     shares: Floats,
-) -> Any:
-    """Return float64[n]: what each part adds to the log odds, averaged over hypotheses; the prior is last.
+    scratch: HypothesisScratch,
+    learner_scratch: Any,
+    items: AttributionItems,
+) -> None:
+    """Fill what each part of event e adds to the log odds, averaged over hypotheses, and the strongest parts.
 
     A prior that rules out one of the classes counts as +-`attribution.LIMIT`, a prior that rules out both as
-    0.
+    0. Nothing is filled if fewer than two classes have examples.
 
     Args:
-        state: (CountViews, DocumentFrequencyArrays, DecayedTables, AdaptiveArrays).
+        state: (CountViews, DocumentFrequencyArrays, DecayedTables, AdaptiveArrays, HypothesisWeights).
         readings: of the counts.
-        flat: the same, with priors that rule out no class.
         plan: `HypothesisPlan`.
-        event: (batch of the event, bits of its values, its bags, buffers for its byte n-grams).
-        parts: `AttributionItems` of it.
-        classes: (class, reference class) of the log odds, as indices.
-        scratch: of the readings.
-        learner_scratch: of the learners; its logs hold predictions of one-dependence estimators.
-        dependence: float64[D, n], the parts of one-dependence estimators.
+        batch: the events.
+        bags: the same as bags.
+        grams: the byte n-grams of event e.
+        e: the event.
         pooled: number of opinions that are pooled; they come first.
-        runs: float64[G, n], the parts of byte n-gram learners.
+        probabilities: float64[K], the prediction of event e.
         shares: float64[H], weights of the hypotheses in the mean.
+        scratch: holds the ages of decayed tables; the rest is overwritten.
+        learner_scratch: holds the event's features and the predictions of learners, by `predict_by_learners`.
+        items: is filled.
     """
-    tables, presence, decayed, learners = state
-    batch, bits, bags, grams = event
-    H, n = plan.kind.size, parts.base.size + 1
-    by_reading, odds = np.empty((scratch.joint.shape[0], n)), np.zeros((H, n))
-    _by_readings(tables, presence, decayed, readings, flat, plan, parts, classes, scratch, by_reading)
-    e: Any = np.int64(0)  # typed: numba would compile a second version for a literal
+    tables, _, decayed, learners, _ = state
     extracted = learner_scratch.extracted
-    if extracted.keys.size:
-        adds: Any = np.bool_(False)
-        extract_event(plan, learners, tables, batch, e, bits, adds, extracted)
-        first: Any = np.int64(parts.batch.rows.size)
-        _by_bins(plan.binned, tables, learners, batch, first, classes, extracted, scratch.value, by_reading)
-    if (plan.kind != NAIVE).any():
-        by_hypothesis = np.empty((H, scratch.joint.shape[1]))
-        score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
-        if extracted.keys.size:
-            score_binned(plan.binned, tables, learners, batch, e, extracted, scratch.value, scratch.joint)
-        find_byte_ngrams(grams, batch, e, learners.grams.records)
-        predict_by_learners(
-            plan, learners, tables.classes, scratch.joint, grams, learner_scratch, pooled, by_hypothesis
-        )
-    _of_calibrated(plan, learners, learner_scratch.untempered, classes, by_reading, odds)
-    if plan.rates.size:
-        own = np.empty((2, extracted.keys.size), dtype=np.int64)
-        _parts_of_features(batch, bits, parts, learners, extracted, own)
-        _of_learners(plan, learners, extracted, learner_scratch.scales, own, tables.classes, classes, odds)
-    for h in range(H):
-        if plan.kind[h] == ONE_DEPENDENCE:
-            odds[h] = dependence[plan.reads[h]]
-        elif plan.kind[h] == BYTES:
-            odds[h] = runs[plan.reads[h]]
-    _of_pools(plan, learners, learner_scratch, pooled, classes, odds)
-    mean = np.zeros(n)
-    for h in range(H):
-        if shares[h] > 0.0:
-            prior = odds[h, n - 1]
-            odds[h, n - 1] = 0.0 if math.isnan(prior) else min(max(prior, -LIMIT), LIMIT)
-            mean += shares[h] * odds[h]
-    return mean
+    classes = (items.classes[0], items.classes[1])
+    if classes[0] < 0:
+        classes = _most_probable(probabilities, tables.classes)
+    if classes[1] < 0:
+        return
+    n = batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]]
+    n += batch.event_values[e + 1] - batch.event_values[e]
+    n += batch.event_items[e + 1] - batch.event_items[e]
+    fill(items.odds, 0.0)
+    _weigh(plan, learners, learner_scratch, pooled, classes, shares, items)
+    _find_parts(batch, e, learners, extracted, items)
+    _add_learners(plan, learners, tables.classes, classes, learner_scratch, items)
+    _add_byte_ngrams(plan, learners, batch, e, grams, learner_scratch, classes, items)
+    score_class_priors(tables, decayed, readings, scratch.above)
+    _fill_priors(plan, learners, tables.classes, classes, scratch, learner_scratch, items)
+    _fill_priors_of_pools(plan, learners, pooled, classes, learner_scratch, items.priors)
+    _add_readings(state, readings, plan, batch, bags, e, extracted, classes, scratch, items)
+    for h in range(plan.kind.size):
+        if plan.kind[h] == ONE_DEPENDENCE and items.dependence.shape[0]:
+            for i in range(n):
+                items.odds[i] += items.weights[h] * items.dependence[plan.reads[h], i]
+    total = 0.0
+    for h in range(plan.kind.size):
+        if shares[h] > 0.0 and not math.isnan(items.priors[h]):
+            total += shares[h] * min(max(items.priors[h], -LIMIT), LIMIT)
+    items.odds[items.odds.size - 1] = total
+    _choose_strongest(e, n, items)

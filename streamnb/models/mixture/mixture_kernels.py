@@ -21,10 +21,12 @@ from streamnb.models.mixture.adaptive_kernels import (
     predict_by_learners,
 )
 from streamnb.models.mixture.adaptive_state import AdaptiveScratch, HypothesisPlan
+from streamnb.models.mixture.attribution_items import AttributionItems
 from streamnb.models.mixture.binned_density import score_binned
 from streamnb.models.mixture.hypotheses import SmoothingTables
 from streamnb.models.mixture.hypothesis_kinds import NAIVE, ONE_DEPENDENCE
 from streamnb.models.mixture.hypothesis_log_likelihood import HypothesisScratch, score_hypotheses
+from streamnb.models.mixture.mixture_attribution import attribute_event
 from streamnb.models.naive_bayes.joint_log_likelihood import score_priors
 from streamnb.models.naive_bayes.naive_bayes_kernels import evidence_per_token, learn_event, unlearn_event
 from streamnb.models.softmax.quantile_bins import has_capacity_for_values
@@ -50,6 +52,7 @@ class Answers(NamedTuple):
         joints: float64[n, H, K], log P_h(class, event), -inf for a class without examples.
         evidence: float64[n], of `evidence_per_token`.
         scratch: float64[2, K], scratch of `evidence`.
+        items: the parts of the predictions; without room for a part, none is requested.
     """
 
     probabilities: Floats
@@ -57,6 +60,7 @@ class Answers(NamedTuple):
     joints: Floats
     evidence: Floats
     scratch: Floats
+    items: AttributionItems
 
 
 @kernel
@@ -127,6 +131,26 @@ def _say_dependence(
                 log_normalise(dependence[plan.reads[h], e], logs[h], answers[h])
 
 
+@inlined
+def _copy_joints(
+    plan: Any, dependence: Any, e: int, awake: int, joint: Floats, logs: Floats, joints: Floats
+) -> None:
+    for h in range(plan.kind.size):
+        if plan.kind[h] == ONE_DEPENDENCE and e >= awake:
+            copy_to(joints[h], dependence[plan.reads[h], e])
+        else:
+            copy_to(joints[h], joint[plan.reads[h]] if plan.kind[h] == NAIVE else logs[h])
+
+
+@inlined
+def _fill_shares(log_posterior: Floats, mode: int, uniform: float, shares: Floats) -> None:
+    """Fill the weights of the hypotheses in a prediction by the mode."""
+    for h in range(shares.size):
+        shares[h] = 0.0 if MIXTURE != mode != FLOORED else math.exp(log_posterior[h])
+    if MIXTURE != mode != FLOORED:
+        shares[chosen(log_posterior, mode, uniform)] = 1.0
+
+
 @kernel
 def run_hypotheses(
     first: int,
@@ -177,6 +201,7 @@ def run_hypotheses(
     most = learner_scratch.extracted.keys.size
     learns_more = most > 0
     by_hypothesis, log_likelihoods = learner_scratch.answers, learner_scratch.log_likelihoods
+    pooled = plan.opinions.size
     for h in range(H):
         learns_more |= plan.kind[h] != NAIVE
     for e in range(first, batch.label.size):
@@ -214,13 +239,13 @@ def run_hypotheses(
             joint, product = answers.scratch[0], answers.scratch[1]
             answers.evidence[e] = evidence_per_token(tables, batch, e, joint, product)
         if answers.joints.shape[0]:
-            for h in range(H):
-                if plan.kind[h] == ONE_DEPENDENCE and e >= awake:
-                    copy_to(answers.joints[e, h], dependence[plan.reads[h], e])
-                else:
-                    is_naive = plan.kind[h] == NAIVE
-                    found = scratch.joint[plan.reads[h]] if is_naive else learner_scratch.logs[h]
-                    copy_to(answers.joints[e, h], found)
+            _copy_joints(plan, dependence, e, awake, scratch.joint, learner_scratch.logs, answers.joints[e])
+        if answers.items.odds.size:
+            _fill_shares(weights.log_posterior, mode, uniforms[e], log_likelihoods)  # overwritten below
+            attribute_event(
+                state, readings, plan, batch, bags, grams, e, pooled, answers.probabilities[e],
+                log_likelihoods, scratch, learner_scratch, answers.items,
+            )  # fmt: skip
         if learns:
             for h in range(H):
                 log_likelihoods[h] = math.log(max(by_hypothesis[h, k], ESCAPE))

@@ -124,26 +124,35 @@ class OneDependenceOpinions:
             for counts, tables in zip(self._counts, self._tables, strict=True):
                 _put_back(counts, tables.known(read)[0], encoded.batch, slice(first, stop))
 
+    def ignores(self, encoded: Encoded, statistics: SufficientStatistics) -> bool:
+        """Return True if all estimators predict the class priors of these events, and learn nothing."""
+        return not self._tables or (self._waits and has_only_texts(encoded.batch, statistics.layout))
+
     def log_odds(
-        self, encoded: Encoded, statistics: SufficientStatistics, parts: Batch, classes: tuple[int, int]
+        self, encoded: Encoded, statistics: SufficientStatistics, classes: tuple[int, int]
     ) -> Floats:
-        """Return float64[estimators, n]: what each of `parts` adds to the log odds; the prior is last."""
+        """Return float64[estimators, parts + 1]: what each part of one event adds to the log odds.
+
+        The parts are the tokens, values and items of the event, see `AttributionItems`; the prior is last.
+        Empty while all estimators predict the class priors.
+        """
         one, other = classes
-        found = np.zeros((len(self._estimators), parts.label.size))
-        if not self._tables:
-            return found
-        if self._waits:
-            found[:, -1] = np.log(statistics.class_weights[one] / statistics.class_weights[other])
-            return found
+        batch, rows = encoded.batch, encoded.batch.item_rows
+        if not self._tables or self._waits:
+            return np.zeros((0, 0))
+        found = np.zeros((len(self._estimators), rows[-1] + batch.value.size + batch.item_group.size + 1))
         read = BatchValues.from_encoded(encoded, statistics)
         groups, fields = list(statistics.layout.groups), list(statistics.layout.fields)
-        D = np.count_nonzero(np.diff(parts.item_rows))
-        owners = [groups[g] for g in parts.item_group[:D].tolist()]
-        owners += [(CONTINUOUS, fields[f]) for f in parts.value_field.tolist()]
+        owners = {
+            int(row): groups[g]
+            for row, stop, g in zip(rows, rows[1:], batch.item_group, strict=False)
+            if row < stop
+        }
+        owners |= {int(rows[-1]) + v: (CONTINUOUS, fields[f]) for v, f in enumerate(batch.value_field)}
         for h, model, coded, own in zip(self._estimators, self._models, self._tables, found, strict=True):
             codes, tables = coded.known(read)[0][0], model.counts.tables
             odds = averaged_log_odds(tables, codes, _reading(h), classes)
-            for i, owner in enumerate(owners):
+            for i, owner in owners.items():
                 number = model.coded.numbers.get(owner)
                 if number is not None and codes[number] != MISSING:
                     own[i] = odds[number]

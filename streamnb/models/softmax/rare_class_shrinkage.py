@@ -23,7 +23,8 @@ import math
 import numpy as np
 
 from streamnb.kernels.array_types import Floats, Ints
-from streamnb.kernels.jit import allocating, inlined
+from streamnb.kernels.jit import inlined
+from streamnb.kernels.vector_kernels import fill
 from streamnb.values.example_weights import UNIT
 
 _TRUSTED, _RARE = 16, 64
@@ -72,9 +73,9 @@ def add_shrinkage(known: Ints, scores: Floats) -> None:
                 scores[k] += shrinkage(known[k], all_units) * (math.log(known[k] / UNIT) - mean)
 
 
-@allocating
-def shrunk_log_odds(known: Ints, one: int, other: int) -> float:
-    """Return what shrinkage adds to the log odds of two classes."""
-    scores = np.zeros(known.size)
+@inlined
+def shrunk_log_odds(known: Ints, one: int, other: int, scores: Floats) -> float:
+    """Return what shrinkage adds to the log odds of two classes; `scores` (K,) is scratch."""
+    fill(scores, 0.0)
     add_shrinkage(known, scores)
     return float(scores[one] - scores[other])

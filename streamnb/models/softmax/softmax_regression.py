@@ -200,6 +200,8 @@ def feature_log_odds(
         row, v = extracted.rows[i], extracted.values[i]
         if row == NOBODY or v == 0.0 or (row >= 0 and table[row, TOTAL] == 0):
             continue
+        if row < NOBODY and class_met(slot_at(features, by_place(row))) == NO_CLASS:
+            continue
         owner = extracted.owner_rows[extracted.owners[i]]
         if owner != last:
             last, mean = owner, mean_of_classes(table, owner, table.shape[1] - COUNTS, is_cautious)

@@ -188,6 +188,26 @@ def test_evidence_is_that_of_the_model_that_predicted():
             reference.learn_one(x, event["label"])
 
 
+@pytest.mark.parametrize("is_text_only", [True, False])
+def test_evidence_within_a_batch_is_that_of_each_event_before_it_was_learned(is_text_only):
+    """Also if the default model counts pairs of values; classes, words and attributes come in the batch."""
+    rows = [json.loads(raw) for raw in RAWS[:60]]
+    if is_text_only:
+        rows = [{**row, "features": {"subject": row["features"]["subject"]}} for row in rows]
+    raws = [json.dumps(row).encode() for row in rows]
+    learner, alone, reference = (BayesOptimalNB({"text": "text", "subject": "text"}) for _ in range(3))
+    together, each = new_learner(evidence=4, model=learner), new_learner(evidence=4, model=alone)
+    found = predictions(together.process(records(raws), 1.0))
+    assert found == [output for row in records(raws) for output in predictions(each.process([row], 1.0))]
+    for row, prediction in zip(rows, found, strict=True):
+        x, evidence = {"text": row["text"], **row["features"]}, prediction["evidence"]
+        expected = reference.explain_one(x, 4)
+        assert [(item.attribute, item.value) for item in evidence] == [item[:2] for item in expected]
+        assert [item.log_odds for item in evidence] == pytest.approx([item[2] for item in expected], rel=1e-9)
+        reference.predict_then_learn_many([x], [row["label"]])
+    assert sum(len(prediction["evidence"]) for prediction in found) > 150
+
+
 def test_a_dead_letter_keeps_its_key():
     record = Record(Partition("events", 4), 17, b"key", b"{", 0.0)
     letter = new_learner().process([record], 1.0)[0]

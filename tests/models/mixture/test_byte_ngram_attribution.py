@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamnb import BayesOptimalNB, Hypothesis
+from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis
 from streamnb.features.byte_ngrams import (
     LENGTH,
     bucket_each,
@@ -20,33 +20,37 @@ from streamnb.features.byte_ngrams import (
     find_byte_ngrams,
     max_byte_ngrams,
 )
-from streamnb.models.mixture.attribution_items import AttributionItems
-from streamnb.models.mixture.byte_ngram_attribution import _Shares
+from streamnb.models.mixture.adaptive_state import AdaptiveScratch
+from streamnb.models.mixture.attribution_items import AttributionItems, PartNames
+from streamnb.models.mixture.byte_ngram_attribution import find_runs, share_runs
 
 BITS, FIRST = 9, 60
 RECORDS = np.zeros((1 << BITS, 2), dtype=np.float32)
 TEXTS = st.text(st.sampled_from("abcAB_1 .,\u00e9\u00c9\u03a3\u0130\u4e2d\U0001f600"), max_size=90)
 
 
-def encoded(x):
-    model = BayesOptimalNB({"t": "text", "s": "text", "k": "nominal"}, [Hypothesis()])
-    found = model._encode([x], ["y"])
-    kinds = model.statistics.counts.kinds
+def encoded(xs):
+    model = BayesOptimalNB({"t": "text", "s": "text", "k": "nominal"}, [Hypothesis(), ByteSoftmax()])
+    found = model._encode(xs, ["y"] * len(xs))
     grams = byte_ngrams_of(found, BITS, FIRST, int(max_byte_ngrams(found, FIRST).max(initial=0)))
-    find_byte_ngrams(grams, found.batch, 0, RECORDS)
-    return found, grams, AttributionItems.of_event(found.batch, kinds)
+    scratch = AdaptiveScratch.with_capacity(model._plan, 1, 0, grams.buckets.size)
+    items = AttributionItems.with_capacity(found, model._plan, scratch, 1, (0, 0))
+    return found, grams, items
 
 
-def shared(encoded, odds, parts, row):
+def shared(encoded, e, odds, row):
     """Each byte of each text, and each word, one after the other."""
     batch, tokens = encoded.batch, encoded.tokens
-    D, V = parts.batch.rows.size, parts.batch.value.size
-    rest = {g: D + V + i for i, g in enumerate(parts.batch.item_group[D:].tolist())}
+    first, stop = batch.event_items[e : e + 2].tolist()
+    begin_tokens = int(batch.item_rows[first])
+    rest = {}
+    for i in range(first, stop):
+        rest.setdefault(int(batch.item_group[i]), int(batch.item_rows[stop]) - begin_tokens + i - first)
     begins, runs = [0, *tokens.item_ends.tolist()], {}
-    for item in np.flatnonzero(~tokens.whole).tolist():
+    for item in [i for i in range(first, stop) if not tokens.whole[i]]:
         begin, buckets = begins[item], np.empty(FIRST, dtype=np.int64)
-        stop = min(begins[item + 1], begin + FIRST)
-        n = bucket_each(tokens.text, begin, stop, batch.item_group[item], BITS, buckets)
+        end = min(begins[item + 1], begin + FIRST)
+        n = bucket_each(tokens.text, begin, end, batch.item_group[item], BITS, buckets)
         runs[item] = buckets[:n].tolist()
     times = Counter(bucket for found in runs.values() for bucket in found)
     for item, found in runs.items():
@@ -59,33 +63,40 @@ def shared(encoded, odds, parts, row):
         left = sum(by_byte)
         for i, word in enumerate(re.finditer(r"\w+", text)):
             start, stop = (at[place] for place in word.span())
-            row[parts.of_token[tokens.item_tokens[item] + i]] += sum(by_byte[start:stop])
+            row[int(tokens.item_tokens[item]) - begin_tokens + i] += sum(by_byte[start:stop])
             left -= sum(by_byte[start:stop])
         row[rest[int(batch.item_group[item])]] += left
 
 
 @settings(max_examples=200, deadline=None)
-@given(texts=st.dictionaries(st.sampled_from(["t", "s"]), TEXTS, min_size=1), seed=st.integers(0, 9))
-def test_words_have_the_sum_of_their_bytes(texts, seed):
-    found, grams, parts = encoded({"k": "red", **texts})
-    n = int(grams.n[0])
-    if not n:
-        return
+@given(
+    events=st.lists(st.dictionaries(st.sampled_from(["t", "s"]), TEXTS), min_size=1, max_size=3),
+    seed=st.integers(0, 9),
+)
+def test_words_have_the_sum_of_their_bytes(events, seed):
+    found, grams, items = encoded([{"k": "red", **texts} for texts in events])
     rng = random.Random(seed)
-    odds = np.array([rng.uniform(-3.0, 3.0) for _ in range(n)])
-    row, expected = np.zeros((2, parts.base.size + 1))
-    _Shares(found, grams, parts).add_to(row, odds)
-    shared(found, dict(zip(grams.buckets[:n].tolist(), odds.tolist(), strict=True)), parts, expected)
-    assert row.tolist() == pytest.approx(expected.tolist(), rel=1e-9, abs=1e-9)
-    assert row.sum() == pytest.approx(odds.sum(), rel=1e-9, abs=1e-9)
+    for e in range(len(events)):
+        find_byte_ngrams(grams, found.batch, e, RECORDS)
+        n = int(grams.n[0])
+        odds = np.array([rng.uniform(-3.0, 3.0) for _ in range(n)])
+        items.odds[:] = 0.0
+        items.of_token[:] = np.arange(items.of_token.size)
+        find_runs(found.batch, e, grams, items.places, items.runs, items.times)
+        share_runs(found.batch, e, grams, odds, items)
+        expected = np.zeros_like(items.odds)
+        shared(found, e, dict(zip(grams.buckets[:n].tolist(), odds.tolist(), strict=True)), expected)
+        assert items.odds.tolist() == pytest.approx(expected.tolist(), rel=1e-9, abs=1e-9)
+        assert items.odds.sum() == pytest.approx(odds.sum(), rel=1e-9, abs=1e-9)
 
 
-def test_parts_are_named_in_any_order():
-    x = {"t": "win cash win", "k": "red", "n": 2.0}
-    model = BayesOptimalNB({"t": "text", "k": "nominal"}, [Hypothesis()])
-    found = model._encode([x], ["y"])
-    parts = AttributionItems.of_event(found.batch, model.statistics.counts.kinds)
-    every = parts.named(x, found, model.statistics.layout, range(parts.base.size))
-    assert sorted(every, key=repr) == [("k", "red"), ("n", 2.0), ("t", ""), ("t", "cash"), ("t", "win")]
-    chosen = [3, 0, 4]
-    assert parts.named(x, found, model.statistics.layout, chosen) == [every[i] for i in chosen]
+def test_parts_are_named_by_their_event():
+    xs = [{"t": "win cash win", "k": "red", "n": 2.0}, {"s": "no", "n": 3.0, "t": "a \u00c9t\u00e9"}]
+    model = BayesOptimalNB({"t": "text", "s": "text", "k": "nominal"}, [Hypothesis()])
+    names = PartNames(model._encode(xs, ["y", "z"]), model.statistics.layout)
+    parts = [(3, 1.0), (4, -2.0), (0, 3.0), (1, 0.0), (5, 0.5)]
+    items = [("k", "red", 1.0), ("n", 2.0, -2.0), ("t", "win", 3.0), ("t", "", 0.5)]
+    assert [*map(tuple, names.items(0, xs[0], iter(parts)))] == items
+    parts = [(2, 1.0), (3, 2.0), (4, 0.1), (0, 0.2), (5, 0.3)]
+    items = [("t", "\u00e9t\u00e9", 1.0), ("n", 3.0, 2.0), ("s", "", 0.1), ("s", "no", 0.2), ("t", "", 0.3)]
+    assert [*map(tuple, names.items(1, xs[1], iter(parts)))] == items
