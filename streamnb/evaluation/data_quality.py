@@ -32,7 +32,7 @@ from streamnb.features.number_notation import (
     units_of,
     words_among_numbers,
 )
-from streamnb.features.schema_inference import ENOUGH, FieldSummary, Keys, look
+from streamnb.features.schema_inference import ENOUGH, RISING, FieldSummary, Keys, look
 from streamnb.formats.codec import decode_event
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.event_validity import LATEST
@@ -300,36 +300,25 @@ class DataQuality:
             yield "markers", f"numbers, but for {told}, each {taken}"
         if notation is not None and (words := words_among_numbers(one)):
             yield "words", f"numbers, but for {odd_cells(one, words, what)}, each {taken}"
-        if is_open and self._learns and (taken_for := dates_of(one)):
-            has_time = self._roles["ts"] in self.seen
-            time = (
-                ""
-                if has_time
-                else f"; a time of the event is RFC 3339, and {self._origin.remedy('ts', path)}"
-            )
-            yield (
-                "date",
-                (
-                    f"looks like dates or times, and each is taken for {taken_for}: write what matters of "
-                    f"them, such as the weekday, as attributes{time}"
-                ),
-            )
         if is_open and has_digits:
-            yield (
-                "digits",
-                (
-                    "whole numbers beyond 2^53 are taken for names, so that none is rounded; "
-                    'kind = "continuous" in [[attributes]] makes numbers of them'
-                ),
-            )
-        if is_open and self._learns and is_rounded(one):
-            yield (
-                "rounded",
-                (
-                    "whole numbers beyond 2^53 are rounded, so that neighbours become one: write strings, or "
-                    'declare kind = "nominal" in [[attributes]]'
-                ),
-            )
+            told = "whole numbers beyond 2^53 are taken for names, so that none is rounded; "
+            yield "digits", f'{told}kind = "continuous" in [[attributes]] makes numbers of them'
+        if is_open and self._learns:
+            yield from self._misread_names(path, one)
+
+    def _misread_names(self, path: Keys, one: FieldSummary) -> Iterator[tuple[str, str]]:
+        """Yield the remedies for names and times that are taken for amounts or for single values."""
+        if taken_for := dates_of(one):
+            remedy = f"; a time of the event is RFC 3339, and {self._origin.remedy('ts', path)}"
+            remedy = "" if self._roles["ts"] in self.seen else remedy
+            text = f"looks like dates or times, and each is taken for {taken_for}: write what matters of them"
+            yield "date", f"{text}, such as the weekday, as attributes{remedy}"
+        elif self._origin.is_table and one.kind == RISING:
+            remedy = self._origin.remedy("id", path)
+            yield "rising", f"whole numbers that only rise, as ids do, are taken for an amount: {remedy}"
+        if is_rounded(one):
+            text = "whole numbers beyond 2^53 are rounded, so that neighbours become one: write strings, or "
+            yield "rounded", f'{text}declare kind = "nominal" in [[attributes]]'
 
     def _remedy(self, path: Keys, notation: Notation) -> tuple[Notation, str]:
         """Return the notation of a column, given the notations of other columns, and how it can be read."""

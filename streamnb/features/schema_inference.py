@@ -13,6 +13,8 @@ MOST_VALUES = 1000  # distinct values kept for one field
 ENOUGH = 20  # events from which a conclusion about distinct values or missing fields is drawn
 A_DATE = "(a date or time)"
 """The kind of a field that is a date or time."""
+RISING = "(whole numbers that only rise, as ids do)"
+"""The kind of a field whose values may be ids."""
 
 Keys = tuple[str, ...]
 """The path of names that leads to a field."""
@@ -95,7 +97,7 @@ class FieldSummary:
         if self.decided or list in self.types:
             return self.decided or "(a list)"
         if self.n >= ENOUGH and (self.rises or len(self.values) == 1):
-            return "(whole numbers that only rise, as ids do)" if self.rises else "(always the same)"
+            return RISING if self.rises else "(always the same)"
         if all(isinstance(value, str) and _DATE.fullmatch(value) for value in self.values):
             return A_DATE
         if self.types <= {int, float}:

@@ -450,6 +450,7 @@ def test_a_field_of_a_question_that_is_near_to_one_that_is_read(told, tmp_path):
         ]:
             found, _, err = told(command, json.dumps(question), *flags)
             assert (found, hint in err) == (code, is_told), (command, question, err)
+            assert ("give one of these, as JSON, at $.message, $.plan\n" in err) == (code == 2)
 
 
 def test_what_is_odd_in_a_file_is_told_where_two_configurations_are_compared_too(told):

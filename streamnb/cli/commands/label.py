@@ -31,6 +31,8 @@ from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
 _AT_ONCE = 1000
 _MOST_CLASSES = 10_000  # remembered to detect similar ones
 _MOST_PREDICTIONS = 100_000  # searched for the id of one label
+_FIELDS = frozenset(LabelRecord.__struct_fields__ + Retraction.__struct_fields__ + ("withdraw",))
+_LOOKED_AT = 1000  # lines of a file in which unknown fields are looked for
 _MOST_IDS = 100_000  # remembered to count the sources of each
 _MOST_SIMILAR = 4  # warnings
 _MOST_SPELLINGS = 3  # kept for each label
@@ -204,10 +206,16 @@ def _of_file(options: argparse.Namespace, config: Config) -> Iterator[LabelRecor
     """Yield the records of a file. Raises ConfigError for other flags, MalformedEvent for a bad line."""
     if options.id is not None or options.withdraw or options.ts is not None or options.weight != 1.0:
         raise ConfigError("--file: each line has its id, label, weight and ts; only --source may go with it")
+    unknown: set[str] = set()
     with open_counted(options.file) as lines:
         for raw in lines:
             try:
                 one = _read(raw, config)
+                if lines.line <= _LOOKED_AT and (new := json.loads(raw).keys() - _FIELDS - unknown):
+                    unknown |= new
+                    named = ", ".join(map(repr, sorted(new)))
+                    text = f"{named}: not read; a label has {', '.join(sorted(_FIELDS))}"
+                    warn(Message("fields-not-read", text, paths=sorted(new)))
                 is_unnamed = isinstance(one, LabelRecord) and one.source == UNNAMED
                 yield replace(one, source=options.source) if options.source and is_unnamed else one
             except MalformedEvent as error:

@@ -15,6 +15,8 @@ from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.evaluation.data_quality import DataQuality, InputOrigin, report_data_quality
 from streamnb.evaluation.event_input import begun, columns_of, events_of, origin_of
 from streamnb.events import Event
+from streamnb.features.attributes import some_of
+from streamnb.formats.json_paths import render_path
 from streamnb.formats.terminal_text import note, printable, warn
 from streamnb.queries.answers import decision_of, predicted_answers
 from streamnb.queries.query_model import QueryModel, open_query_model
@@ -67,7 +69,9 @@ def one_event(model: QueryModel, text: str) -> Event:
     event = model.event(text)
     report_data_quality(model.schema, text)
     if strange := model.strange(event):
-        raise ConfigError(f'{strange}: give one of these, as JSON, {{"features": {{NAME: VALUE}}}}')
+        places = [render_path(place.keys) for place in model.schema.places]
+        where = f"at {some_of(places)}" if model.schema.attributes else '{"features": {NAME: VALUE}}'
+        raise ConfigError(f"{strange}: give one of these, as JSON, {where}")
     return event
 
 

@@ -85,6 +85,17 @@ def test_labels_that_look_alike_are_told_once(labels, told, tmp_path, monkeypatc
 FILE = ["--file", "labels.jsonl"]
 
 
+def test_fields_that_no_label_has_are_told_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"id": "e", "label": "x", "sorce": "me"}), *map(bytes.decode, LABELS)]
+    whole = {"id": "e", "label": "x", "source": "a", "weight": 2, "ts": 1790000000}
+    since = {"withdraw": True, "source": "a", "since": 1790000000, "ts": 1790000000}
+    (tmp_path / "labels.jsonl").write_text("\n".join([*lines * 2, json.dumps(whole), json.dumps(since)]))
+    assert main(["label", *FILE, *LOG]) == 0
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "'sorce': not read; a label has id, label, since, source, ts, weight, withdraw" in told
+
+
 @pytest.mark.parametrize(
     ("sources", "told"),
     [
