@@ -115,7 +115,10 @@ def application(
     if watch is not None:
 
         async def say(id_: str, label: str) -> None:
-            await put([LabelRecord(id_, label, SOURCE)])
+            said = [LabelRecord(id_, label, SOURCE)]
+            if await run_sync(_has_refused, replica, said):
+                raise HTTPException(_CONFLICT, _too_many_sources(SOURCE))
+            await put(said)
 
         add_pages(app, watch, replica, PageActions(say if write else None, replay))
     return app
@@ -328,10 +331,7 @@ def _accepted(replica: Replica, said: Sequence[LabelRecord]) -> dict[str, Any]:
         schema = following.learner.settings.schema
     for one, known, is_one_too_many in zip(said, each, is_refused, strict=True):
         if is_one_too_many:
-            text = (
-                f"the learner will refuse this label, because its source {one.source!r} is one too many: "
-                f"{LIMIT_OF_SOURCES}, and a stream of {MOST_SOURCES_IN_ALL:,}"
-            )
+            text = _too_many_sources(one.source)
             known["warning"] = Message("label-source-refused", text, source=one.source)
             continue
         label = one.label and schema.named(one.label)
@@ -339,6 +339,21 @@ def _accepted(replica: Replica, said: Sequence[LabelRecord]) -> dict[str, Any]:
             text = f"label {label!r}: did you mean {near!r}? {ALIKE}"
             known["warning"] = Message("labels-alike", text, labels=[label, near])
     return {"written": len(said), "labels": each, "journal": journal}
+
+
+def _has_refused(replica: Replica, said: Sequence[LabelRecord]) -> bool:
+    """Return whether the learner would refuse one of these labels for its source."""
+    with replica.lock:
+        following = replica.following
+        late = None if following is None else following.learner.late
+        return late is not None and any(late.refused_sources([(one.id, one.source) for one in said]))
+
+
+def _too_many_sources(source: str) -> str:
+    return (
+        f"the learner will refuse this label, because its source {source!r} is one too many: "
+        f"{LIMIT_OF_SOURCES}, and a stream of {MOST_SOURCES_IN_ALL:,}"
+    )
 
 
 def _known(

@@ -10,6 +10,7 @@ import time
 from base64 import b64encode
 from contextlib import closing
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
@@ -33,6 +34,7 @@ from streamnb.serving.limits import RequestLimits
 from streamnb.serving.live_views import TITLES, PageViews
 from streamnb.serving.log_follower import FairLock
 from streamnb.serving.recent_records import RecentRecords
+from tests.support.late import Stream, late_learner
 from tests.support.program import until
 
 EVIL = "<script>alert('1')</script>\"'&\u202e`x`"
@@ -84,6 +86,7 @@ class NoModel:
     is_alive = is_ready = True
     is_loading = False
     status = f"no `model` {EVIL}"
+    following = None
 
     def wake(self):
         pass
@@ -629,6 +632,21 @@ def test_labels_that_differ_by_blanks_at_their_ends_are_shown_apart(full, ask):
     assert shown[1] in Reader(ask("/page/labels")[2]).texts
     fields = {"csrf": csrf_of(page), "id": "twins", "label": "spam "}
     assert r"<bdi>spam\x20</bdi>" in ask("/page/label", fields, **ORIGIN)[2]
+
+
+def test_a_label_that_the_learner_would_refuse_is_not_written(ask, said, monkeypatch):
+    stream, learner = Stream(), late_learner(window=1e9)
+    for name, sources in (("m1", "abc"), ("m2", "abcd")):
+        stream.event(name, "w1", "spam")
+        for source in sources:
+            stream.verdict(name, "ham", source)
+    learner.process(stream.records, 1.0)
+    monkeypatch.setattr(NoModel, "following", SimpleNamespace(learner=learner))
+    fields = {"csrf": csrf_of(ask("/page/events")[2]), "label": "ham"}
+    assert ask("/page/label", fields | {"id": "m1"}, **ORIGIN)[0] == 200
+    status, _, text = ask("/page/label", fields | {"id": "m2"}, **ORIGIN)
+    assert (status, "one too many: an event takes labels of 4 sources" in text) == (409, True)
+    assert [one.id for one in said] == ["m1"]
 
 
 def test_a_new_label_that_is_like_a_known_class_is_written_with_a_question(full, ask, said):
