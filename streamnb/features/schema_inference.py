@@ -84,6 +84,11 @@ class FieldSummary:
         """True if nearly every event has another value."""
         return self.n >= ENOUGH and len(self.values) > min(self.n, MOST_VALUES) / 2
 
+    @property
+    def counts(self) -> bool:
+        """True if each value is an integer, and one above the previous value."""
+        return self.rises and len(self.values) == max(self.values) - min(self.values) + 1
+
     def is_text(self, *, is_all: bool) -> bool:
         """Return whether the values look like texts; with few values, only if `is_all` of them are known."""
         if self.n >= ENOUGH:

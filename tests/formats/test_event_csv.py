@@ -112,7 +112,8 @@ WRITTEN = [
     ([f"202401{n:02}" for n in range(1, 29)], "looks like dates or times, and each is taken for a number"),
     ([f"{n}.1.2024" for n in range(1, 11)] * 9, None),
     ([f"202401{n:02}" for n in range(45, 10, -1)], None),
-    ([str(100_000 + n) for n in range(30)], "whole numbers that only rise, as ids do, are taken for an amount: --id-column x names its column"),
+    ([str(100_000 + n) for n in range(30)], None),
+    ([str(100_000 + 3 * n) for n in range(30)], "whole numbers that only rise, as ids do, are taken for an amount: --id-column x names its column"),
     ([str(100_000 + n * 7 % 30) for n in range(30)], None),
     ([str(n) for n in range(19)], None),
     ([f"{n}/37" for n in range(30)], 'looks like numbers written as fractions, and each is taken for one value: write 0 for "0/37", or two attributes of one number each'),
@@ -207,7 +208,8 @@ def test_a_code_that_is_declared_as_nominal_keeps_its_zeros(told, tmp_path):
     assert told("evaluate", "e.csv")[2].count("$.features.zip: 00501 is read as the number 501; kind =") == 1
     declared = ["--set", 'attributes=[{name="zip",kind="nominal",path="$.features.zip"}]', "--json"]
     code, out, err = told("evaluate", "e.csv", *declared)
-    assert (code, json.loads(out)["cumulative"]["accuracy"] > 0.9, err) == (0, True, "")
+    assert (code, json.loads(out)["cumulative"]["accuracy"] > 0.9) == (0, True)
+    assert [line for line in err.splitlines() if "the label follows from zip alone" not in line] == []
 
 
 def test_names_of_columns_that_differ_in_blanks_are_offered(told, tmp_path):
@@ -312,7 +314,8 @@ def test_a_decimal_comma_is_said_and_read(told, tmp_path):
     assert (code, json.loads(out)["cumulative"]["accuracy"] < 0.9) == (0, True)
     assert err.count("--decimal , reads them") == 1
     code, out, err = told("evaluate", "e.csv", "--decimal", ",", *flags)
-    assert (code, json.loads(out)["cumulative"]["accuracy"] > 0.98, err) == (0, True, "")
+    assert (code, json.loads(out)["cumulative"]["accuracy"] > 0.98) == (0, True)
+    assert [line for line in err.splitlines() if "the label follows from amount alone" not in line] == []
 
 
 def test_init_proposes_the_options_and_reads_by_them(told, tmp_path):
