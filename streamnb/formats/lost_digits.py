@@ -21,29 +21,35 @@ from streamnb.features.attributes import some_of
 from streamnb.formats.json_paths import render_path
 from streamnb.values.messages import Message
 
-_FIRST = 1000  # rows that are checked; the first report follows
-_EVERY = 100  # each hundredth later row is checked
+_FIRST = 1000  # rows before the first report
 _LONGEST = 100  # characters of a cell that may be noted
 _MOST = 1000  # remembered numbers of one column
-_ZEROS = r"0[0-9]+(?:{point}[0-9]*)?(?:[eE][0-9]+)?"
-_PHONE = r"\+[0-9]{{7,}}"
-_EXPONENT = r"[0-9]+[eE][0-9]+"
-_TRAILING_ZEROS = r"([0-9]+{point}[0-9]*[1-9])0+"
-_NUMBER = r"[0-9]+{point}[0-9]+"
+_FORMS = (
+    r"(?P<zeros>0[0-9]+(?:{point}[0-9]*)?(?:[eE][0-9]+)?)|(?P<phone>\+[0-9]{{7,}})"
+    r"|(?P<exponent>[0-9]+[eE][0-9]+)|(?P<fraction>[0-9]+{point}[0-9]+)"
+)
 _NAME = re.compile(r"(?=[0-9]*[A-Za-z])(?=[A-Za-z]*[0-9])[0-9A-Za-z]+")
 _VERSION = re.compile(r"(?![0-9]{1,3}(?:\.[0-9]{3})+$)[0-9]+(?:\.[0-9]+){2}(?:\.[0-9A-Za-z]+)*")
 """At least three numbers, unless points separate thousands."""
 
 
 @cache
-def _form(form: str, decimal: str) -> re.Pattern[str]:
-    return re.compile(f" *(?:{form.format(point=re.escape(decimal))}) *")
+def _forms(decimal: str) -> re.Pattern[str]:
+    return re.compile(f" *(?:{_FORMS.format(point=re.escape(decimal))}) *")
+
+
+def _without_zeros(cell: str, decimal: str) -> str:
+    """Return a fraction without trailing zeros; unchanged if it is a whole number."""
+    short = cell.rstrip("0")
+    return cell if short.endswith(decimal) else short
 
 
 def is_spelled_as_name(cell: str, decimal: str) -> bool:
     """Return whether a number is written as only names are, with such zeros, signs or exponents."""
-    forms = _ZEROS, _PHONE, _EXPONENT, _TRAILING_ZEROS
-    return any(_form(form, decimal).fullmatch(cell) for form in forms)
+    found = _forms(decimal).fullmatch(cell)
+    if found is None or found.lastgroup != "fraction":
+        return found is not None
+    return _without_zeros(found["fraction"], decimal) != found["fraction"]
 
 
 class LostDigits:
@@ -57,6 +63,7 @@ class LostDigits:
 
     def __init__(self, note: Callable[[Message], None], decimal: str, declared: Container[str]) -> None:
         self._note, self._decimal, self._declared = note, decimal, declared
+        self._form = _forms(decimal).fullmatch
         self._found: dict[str, tuple[str, float, str]] = {}  # column -> cell, number, and what is next to it
         self._noted: set[str] = set()
         self._exponents: dict[str, tuple[str, float]] = {}
@@ -66,9 +73,7 @@ class LostDigits:
         self._spelled: dict[str, dict[str, str]] = {}  # column -> number without trailing zeros -> cell
 
     def look(self, number: int, cells: Mapping[Any, str], features: Mapping[str, Any]) -> None:
-        """Check a row if it is among the first or one of some later ones, given the values read."""
-        if number >= _FIRST and number % _EVERY:
-            return
+        """Check the cells of a row, given the values that were read."""
         if number == _FIRST:
             self.report()
         for column, value in features.items():
@@ -86,22 +91,18 @@ class LostDigits:
             self._names.setdefault(column, cell)
 
     def _look_at_number(self, column: str, cell: str, value: float) -> None:
-        if cell.isdigit() and cell[0] != "0":
+        if (cell.isdigit() and cell[0] != "0") or (found := self._form(cell)) is None:
             return
-
-        def has_form(form: str) -> re.Match[str] | None:
-            return _form(form, self._decimal).fullmatch(cell)
-
-        if has_form(_ZEROS) or has_form(_PHONE) or (has_form(_EXPONENT) and cell[1] not in "eE"):
-            self._found.setdefault(column, (cell, value, ""))
-        elif has_form(_EXPONENT):
-            self._exponents.setdefault(column, (cell, value))
-        elif has_form(_NUMBER):
+        if found["fraction"]:
             self._fractions.setdefault(column, (cell, value))
-            self._look_at_spelling(column, cell, value, has_form(_TRAILING_ZEROS))
+            self._look_at_spelling(column, cell, value)
+        elif found["exponent"] and cell[1] in "eE":
+            self._exponents.setdefault(column, (cell, value))
+        else:
+            self._found.setdefault(column, (cell, value, ""))
 
-    def _look_at_spelling(self, column: str, cell: str, value: float, zeros: re.Match[str] | None) -> None:
-        short = zeros[1] if zeros else cell
+    def _look_at_spelling(self, column: str, cell: str, value: float) -> None:
+        short = _without_zeros(cell, self._decimal)
         spelled = self._spelled.setdefault(column, {})
         other = spelled.get(short, cell)
         if len(other) != len(cell):
