@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from streamnb.features.tokenizer import words
+from streamnb.kernels.array_types import Floats
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.values.hooks import Hooks, Shown
 from streamnb.values.number_ranges import is_missing
@@ -24,7 +27,23 @@ from streamnb.values.type_aliases import Times, Weights
 
 LIMIT = 1e6
 """Log odds beyond +-LIMIT, such as infinite log odds with alpha = 0, are cut to it: JSON has no infinity."""
-Single = tuple[Any, Any, dict[Any, Any], dict[Any, Any]]
+
+
+class Single(NamedTuple):
+    """One value of an event, and an event with this value alone.
+
+    Attributes:
+        name: of the attribute.
+        value: a value, a word, or "" for a text without its words.
+        event: holds the value alone.
+        base: 0 if the value counts against an event without values; otherwise, for a word, 1 + the index of
+            its text without words.
+    """
+
+    name: Any
+    value: Any
+    event: dict[Any, Any]
+    base: int
 
 
 class Item(NamedTuple):
@@ -104,18 +123,20 @@ def explain_each(
     return Posteriors.joined(parts), items
 
 
-def single_events(x: Mapping[Any, Any], texts: frozenset[Any]) -> Iterator[Single]:
-    """Yield (attribute, value, event with the value, event to compare it with) for every value."""
+def single_events(x: Mapping[Any, Any], texts: frozenset[Any]) -> list[Single]:
+    """Return each value of an event with the event that holds only this value, see `Single`."""
+    singles: list[Single] = []
     for name, value in x.items():
         if is_missing(value):
             continue
         if name not in texts:
-            yield name, value, {name: value}, {}
+            singles.append(Single(name, value, {name: value}, 0))
             continue
         bag = Counter(words(value)) if isinstance(value, str) else value
-        yield name, "", {name: ""}, {}
-        for word, times in bag.items():
-            yield name, word, {name: {word: times}}, {name: ""}
+        singles.append(Single(name, "", {name: ""}, 0))
+        base = len(singles)
+        singles += [Single(name, word, {name: {word: times}}, base) for word, times in bag.items()]
+    return singles
 
 
 def ranked(items: Iterable[Item]) -> list[Item]:
@@ -123,9 +144,15 @@ def ranked(items: Iterable[Item]) -> list[Item]:
     return sorted((item for item in items if item.log_odds != 0.0), key=lambda item: -abs(item.log_odds))
 
 
+def differences(joints: Floats, bases: Floats) -> Floats:
+    """Return by how much the log odds of the first class in `joints` (n, 2) exceed those in `bases`."""
+    with np.errstate(invalid="ignore"):
+        change = np.where(joints > -np.inf, joints - bases, -np.inf)
+        odds = np.where(change[:, 0] == change[:, 1], 0.0, change[:, 0] - change[:, 1])
+    return np.clip(odds, -LIMIT, LIMIT)
+
+
 def odds(joint: Mapping[Any, float], base: Mapping[Any, float], first: Any, second: Any) -> float:
-    """Return by how much the log odds of `first` against `second` in `joint` exceed those in `base`."""
-    change = [joint[v] - base[v] if joint[v] > -math.inf else -math.inf for v in (first, second)]
-    if change[0] == change[1]:
-        return 0.0
-    return max(-LIMIT, min(LIMIT, change[0] - change[1]))
+    """Return the same of two classes by name, for one event."""
+    one, other = (np.array([[values[first], values[second]]]) for values in (joint, base))
+    return float(differences(one, other)[0])

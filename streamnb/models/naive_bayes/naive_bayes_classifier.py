@@ -16,7 +16,7 @@ from streamnb.features.event_reader import EventReader
 from streamnb.features.event_writer import EventWriter
 from streamnb.features.targets import Targets
 from streamnb.kernels.array_types import Floats
-from streamnb.models.interface.attribution import Item, odds, ranked, single_events
+from streamnb.models.interface.attribution import Item, differences, ranked, single_events
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Events, Labels
 from streamnb.models.naive_bayes.counting_model import CountingModel
@@ -84,18 +84,20 @@ class SmoothedModel(CountingModel):
         return self._single_events.of_shape(self._statistics, x, self._reader.kind)
 
     def _taken_apart(self, x: Any, encoded: Encoded, first: Any, second: Any) -> tuple[float, list[Item]]:
-        singles = list(single_events(*self._reader.texts(x)))
-        joints = self._joints([{}, *(event for single in singles for event in single[2:])])
-        items = (
-            Item(name, value, odds(joints[2 * i + 1], joints[2 * i + 2], first, second))
-            for i, (name, value, _, _) in enumerate(singles)
-        )
-        return odds(joints[0], dict.fromkeys(joints[0], 0.0), first, second), ranked(items)
+        singles, classes = single_events(*self._reader.texts(x)), self._statistics.classes
+        joints = self._joints([{}, *(single.event for single in singles)])[
+            :, [classes[first], classes[second]]
+        ]
+        found = differences(joints[1:], joints[[single.base for single in singles]])
+        (prior,) = differences(joints[:1], np.zeros((1, 2))).tolist()
+        items = zip(singles, found.tolist(), strict=True)
+        return prior, ranked(Item(single.name, single.value, odds) for single, odds in items)
 
-    def _joints(self, xs: Sequence[Any]) -> list[dict[Any, float]]:
+    def _joints(self, xs: Sequence[Any]) -> Floats:
+        """Return log P(class, event) of each event, shape (n, K)."""
         joints = np.empty((len(xs), len(self._statistics.classes)))
         self._run(self._encode(xs), self._tables, joints, predict=True)
-        return [self._by_class(row) for row in joints]
+        return joints
 
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
         evidence = np.empty(encoded.known.size) if self.tells_evidence else None
@@ -250,7 +252,7 @@ class NaiveBayes(SmoothedModel):
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
         """Return log P(v, x) of every class v with examples (nats); -inf if alpha = 0 excludes a class."""
-        return self._joints([x])[0]
+        return self._by_class(self._joints([x])[0])
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Return P(v | x) of every class v with examples; they sum to 1. Empty before any learning."""

@@ -34,14 +34,15 @@ class TenantView:
 
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
         """Explain the first choice against the second; see `NaiveBayes.explain_one`."""
-        singles = list(single_events(*self._reader.texts(x)))
-        events = [x, *(event for single in singles for event in single[2:])]
+        singles = single_events(*self._reader.texts(x))
+        events = [x, {}, *(single.event for single in singles)]
         shown = self.predict_posteriors(events).probabilities
         order = np.argsort(-shown[0], kind="stable")[:2]
         if order.size < 2 or not shown[0, order[1]]:
             return Items.of_classes(int(np.count_nonzero(shown[0])))
         with np.errstate(divide="ignore"):
             odds = np.log(shown[:, order[0]]) - np.log(shown[:, order[1]])
-        evidence = np.clip(odds[1::2] - odds[2::2], -LIMIT, LIMIT).tolist()
-        items = (Item(single[0], single[1], odd) for single, odd in zip(singles, evidence, strict=True))
+        bases = [1 + single.base for single in singles]
+        evidence = np.clip(odds[2:] - odds[bases], -LIMIT, LIMIT).tolist()
+        items = (Item(single.name, single.value, odd) for single, odd in zip(singles, evidence, strict=True))
         return Items(ranked(items)[:top])
