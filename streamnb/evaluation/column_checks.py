@@ -13,6 +13,7 @@ another row with the same value has the same label.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -23,6 +24,8 @@ from streamnb.evaluation.holdout import Row
 from streamnb.events import Event
 from streamnb.features.attributes import some_of
 from streamnb.formats.event_schema import EventSchema
+from streamnb.models.interface.feature_importances import FeatureImportance, feature_importances, information
+from streamnb.models.interface.stream_model import StreamModel
 from streamnb.values.messages import Message
 
 SAMPLE = 1000
@@ -31,6 +34,7 @@ _LONGEST = 4096  # bytes of a row that is kept
 _ENOUGH = 50  # rows, below which any property may be due to chance
 _FEWEST = 10  # rows of the classes other than the largest
 _WRONG = 0.001  # share of rows that may contradict a leak
+_MOST_SHUFFLED, _PREDICTIONS = 8, 400
 _FLAGS = frozenset({0, 1, "0", "1", "no", "yes", "n", "y", "false", "true", "f", "t", ""})
 
 
@@ -87,13 +91,32 @@ def column_warnings(
         text = f"{some_of(numbered)} only numbers the rows, {n}. Without: {without(numbered)}"
         yield Message("row-numbers", text, columns=numbered)
     if constant := [name for name in names if _is_constant(columns[name])]:
-        text = f"{some_of(constant)}: one value only, {n}, which does not depend on the label"
+        text = f"{some_of(constant)}: one value only, {n}, which teaches nothing"
         yield Message("constant-column", text, columns=constant)
     if pairs := _duplicates(columns):
         equal = [f"{name} = {other}" for name, other in pairs]
         text = f"{some_of(equal)}, {n}: the same evidence counts twice. Without the second: "
         text += without([other for _, other in pairs])
         yield Message("duplicate-columns", text, columns=equal)
+
+
+def what_decides(
+    model: StreamModel, sample: Sequence[tuple[int, Event]], n_events: int
+) -> list[FeatureImportance]:
+    """Return the importance of the attributes that know most about the label, if there are at least two.
+
+    It makes at most 400 predictions, or one for 50 of all `n_events`.
+    """
+    events = [event for _, event in sample]
+    names = list(dict.fromkeys(name for event in events for name in event.x))
+    if len(names) < 2:
+        return []
+    labels = [event.label for event in events]
+    known = {name: information([event.x.get(name) for event in events], labels) for name in names}
+    names = sorted(names, key=lambda name: -known[name])[:_MOST_SHUFFLED]
+    some = events[:: math.ceil(len(events) * (len(names) + 1) / max(_PREDICTIONS, n_events // 50))]
+    xs, ts = [event.x for event in some], [event.ts for event in some]
+    return feature_importances(model, xs, [event.label for event in some], ts, names)
 
 
 def decides(values: Sequence[Any], labels: Sequence[Any]) -> bool:

@@ -17,13 +17,16 @@ from streamnb.config import Config
 from streamnb.engine.ports import NewRecord, Record
 from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import ConfigError
+from streamnb.evaluation.event_input import decoded
 from streamnb.events import Drift, MetricsReport, Prediction
+from streamnb.features.attributes import TEXT
 from streamnb.formats.codec import decode_metrics
+from streamnb.models.interface.feature_importances import FeatureImportance
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.most_informative import strongest
 from streamnb.reports import report_charts
+from streamnb.reports.evaluation_tables import EvaluationScores, verdict
 from streamnb.reports.report_charts import card, listing, missing, tile
-from streamnb.scoring.baselines import BaselineScores
 from streamnb.values.parameter_checks import pluralize
 
 AT_ONCE = 20
@@ -54,15 +57,17 @@ class EvaluationPage:
         self._file, self._learner, self._config = file, learner, config
         self._points: list[MetricsReport] = []
         self._every = self._due = 1
-        self._worst: list[tuple[float, int, Prediction]] = []
+        self._worst: list[tuple[float, int, Prediction, str]] = []
         self._slow: list[tuple[float, int, int, int]] = []  # seconds, first and last row, bytes
         self._drifts: list[Drift] = []
         self._noted = 0
-        self._baselines: BaselineScores | None = None
-        self._grouping = ""
+        self._found: EvaluationScores
+        self._decides: Sequence[FeatureImportance] = ()
+        self._records: Sequence[Record] = ()
 
     def timed(self, records: Sequence[Record], seconds: float) -> None:
-        """Note the time that some records took."""
+        """Note the time that some records took, before their outputs."""
+        self._records = records
         size = sum(len(record.value) for record in records)
         _keep(self._slow, (seconds, records[0].offset, records[-1].offset, size))
         if self._learner.consumed >= self._due:
@@ -86,22 +91,32 @@ class EvaluationPage:
                 self._noted += 1
                 surprise = -said.probabilities.get(said.truth, 0.0)
                 if len(self._worst) < _WORST or surprise > self._worst[0][0]:
-                    _keep(self._worst, (surprise, -self._noted, said))
+                    _keep(self._worst, (surprise, -self._noted, said, self._content(said.id)))
         elif self._config.drift.detectors and output.topic == self._config.topics.metrics:
             found = decode_metrics(output.value)
             if isinstance(found, Drift) and len(self._drifts) < _MARKS:
                 self._drifts.append(found)
 
-    def write(self, what: str, seconds: float, baselines: BaselineScores | None, grouping: str) -> None:
+    def _content(self, event_id: str) -> str:
+        """Return the text, or else the values, of an event among the last records."""
+        schema = self._learner.settings.schema
+        found = (decoded(record.value, schema) for record in self._records)
+        x = next((event.x for event in found if event is not None and event.id == event_id), {})
+        texts = [str(value) for name, value in x.items() if name == TEXT]
+        return " ".join(texts) or ", ".join(f"{name}={value}" for name, value in x.items())
+
+    def write(
+        self, what: str, seconds: float, found: EvaluationScores, decides: Sequence[FeatureImportance]
+    ) -> None:
         """Write the file atomically; write to a device or a pipe directly.
 
         Args:
             what: the evaluated file or log.
             seconds: of the evaluation.
-            baselines: accuracy of guessing; None if no event was scored.
-            grouping: the warning about rows that are grouped by label, or empty.
+            found: the scores that the report of the learner lacks.
+            decides: importance of the attributes.
         """
-        self._baselines, self._grouping = baselines, grouping
+        self._found, self._decides = found, decides
         report = self._learner.report(time.time())
         if self._points and self._points[-1].events < report.events:
             self._take_point()
@@ -139,7 +154,8 @@ class EvaluationPage:
             tile("Events learned", number(report.learned), pluralize(report.dead_letters, "dead letter")),
             tile("Classes", number(report.classes), f"{number(report.attributes)} words and values"),
         ])  # fmt: skip
-        if (guesses := self._baselines) is not None:
+        if (guesses := self._found.baselines) is not None:
+            yield tag("p", verdict(report, guesses))
             yield report_charts.tiles(
                 [
                     tile(
@@ -158,8 +174,16 @@ class EvaluationPage:
                     ),
                 ]
             )
-        if self._grouping:
-            yield missing(f"Warning: {self._grouping}")
+        if self._found.grouping:
+            yield missing(f"Warning: {self._found.grouping}")
+        if rows := [Bar(str(one.attribute), one.share) for one in self._decides if one.nats > 0.0]:
+            title = "Importance: share of the rise in log loss if the attribute is shuffled"
+            yield card(bars(title, rows, text=percent, most=1.0))
+        if confusions := self._found.confusions:
+            header = ["label", "most often taken for", "events"]
+            yield listing(
+                "Most frequent confusions", header, [(_brief(a), _brief(b), n) for a, b, n in confusions]
+            )
         if not scores.events:
             yield missing("No labelled event was scored; `--set events.label=PATH` sets where labels are.")
             return
@@ -169,19 +193,19 @@ class EvaluationPage:
             yield card(report_charts.log_loss(self._points, report, marks))
         yield card(report_charts.rates(report))
         yield from report_charts.quality(report)
-        if report.posterior is not None and self._points:
-            yield from report_charts.posterior(self._points)
         yield from self._words()
         yield listing(
             "Worst predicted",
-            ["event", "label", "its probability", "predicted", "with"],
-            [self._row(said) for *_, said in sorted(self._worst, reverse=True)],
+            ["event", "label", "its probability", "predicted", "with", "content"],
+            [[*self._row(said), _brief(text)] for *_, said, text in sorted(self._worst, reverse=True)],
             _NONE,
         )
         slow = [(f"{first:,} to {last:,}", 1000 * spent, size) for spent, first, last, size in self._slow]
         slow.sort(key=lambda row: -row[1])
         title = f"Slowest, of {AT_ONCE} rows each"
         yield listing(title, ["rows", "milliseconds", "bytes"], slow, "Nothing was timed.")
+        if report.posterior is not None and self._points:
+            yield from report_charts.posterior(self._points)
 
     @staticmethod
     def _row(said: Prediction) -> list[object]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from streamnb.events import MetricsReport
 from streamnb.formats.terminal_text import printable
+from streamnb.models.interface.feature_importances import FeatureImportance
 from streamnb.reports.class_table import ClassScore, by_class
 from streamnb.reports.text_columns import table
 from streamnb.reports.text_tables import (
@@ -20,6 +21,7 @@ from streamnb.reports.text_tables import (
     print_rates,
 )
 from streamnb.scoring.baselines import BaselineScores
+from streamnb.values.parameter_checks import brief
 
 _WORST = 3  # classes that are named
 
@@ -68,6 +70,32 @@ def print_evaluation(report: MetricsReport, scores: EvaluationScores, *, details
         print_rates(report)
     if report.posterior is not None:
         print_posterior(report.posterior)
+
+
+def verdict(report: MetricsReport, guesses: BaselineScores) -> str:
+    """Return in plain words if the model is better than guessing, and its worst class."""
+    scores = report.cumulative
+    text = f"{scores.accuracy:.1%} of {scores.events:,} labels were predicted right before they were learned"
+    both = f"the most frequent class so far ({guesses.most_frequent:.1%}) and the label before "
+    both += f"({guesses.same_as_before:.1%})"
+    low = scores.accuracy if scores.accuracy_interval is None else scores.accuracy_interval.lower
+    if low > max(guesses.most_frequent, guesses.same_as_before):
+        text += f": better than both guesses, {both}."
+    else:
+        text += f", which is not clearly better than guessing: {both}."
+    found = [one for one in by_class(report) if one.events]
+    worst = min(found, key=lambda one: one.recall or 0.0, default=None)
+    if worst is not None and (worst.recall or 0.0) < 1.0:
+        name, recall = brief(printable(worst.label)), worst.recall or 0.0
+        text += f" It fails most on {name}, and recognizes {recall:.1%} there."
+    return text
+
+
+def print_importances(found: Sequence[FeatureImportance]) -> None:
+    """Print the attributes that decide, if there are any."""
+    rows = [(str(one.attribute), f"{100.0 * one.share:.1f} %", one.nats) for one in found if one.nats > 0.0]
+    if rows:
+        print("\n" + table(rows, ("what decides", "share", "rise of log loss if shuffled")))
 
 
 def _score_rows(

@@ -20,7 +20,7 @@ from streamnb.charts import (
 from streamnb.events import MetricsReport, PosteriorReport, Scores
 from streamnb.reports.class_table import HEADER, by_class, cells
 
-_CLASSES, _BANDS = 12, 7
+_CLASSES, _BANDS = 20, 7
 _NO_HYPOTHESES = "This model weighs no hypotheses, or has not reported any: see `hypotheses`."
 Marks = Sequence[tuple[float, str]]
 """(events read, what happened there)."""

@@ -94,8 +94,14 @@ def test_the_page_has_the_numbers_of_the_evaluation_and_changes_none(evaluate, t
     _, seen = page_of(tmp_path)
     values = [value for name, value in seen.attributes if name == "data-value"]
     assert values[:2] == [str(told["cumulative"]["accuracy"]), str(told["cumulative"]["log_loss"])]
+    guesses = told["baselines"]
+    assert values[2:4] == [str(guesses["most_frequent"]), str(guesses["same_as_before"])]
+    assert values[4:6] == [str(told["cumulative"]["kappa"]), str(guesses["kappa_temporal"])]
     said = "".join(seen.text)
-    for title in ("Accuracy by events", "Confusion", "Calibration, all", "Posterior by events", "Worst predicted",
+    assert f"{told['cumulative']['accuracy']:.1%} of" in said
+    assert "better than both guesses" in said
+    assert "It fails most on" in said
+    for title in ("Importance: ", "Most frequent confusions", "Accuracy by events", "Confusion", "Calibration, all", "Posterior by events", "Worst predicted",
                   "Slowest", "Class rates", "a, "):  # fmt: skip
         assert title in said
     cells = re.search(r"truth, columns predicted. (.*?)[\"<]", str(seen.text) + '"')
@@ -117,6 +123,23 @@ def test_the_worst_are_the_worst(evaluate, tmp_path):
     listed = re.findall(r"<td>(m\d+)</td>", text)
     assert len(listed) == 20
     assert set(listed) == {one["id"] for one in worst[:20]}
+    texts = {row["id"]: row["text"] for row in map(json.loads, lines(400, ["a", "b"]))}
+    shown = dict(re.findall(r"<tr><td>(m\d+)</td>.*?<td>([^<]*)</td></tr>", text))
+    assert shown == {name: texts[name] for name in listed}
+
+
+def test_the_verdict_says_if_the_model_is_no_better_than_guessing(evaluate, tmp_path):
+    rng = random.Random(8)
+    rows = [
+        json.dumps({"id": str(i), "features": {"x": rng.random()}, "label": rng.choice("ab")})
+        for i in range(300)
+    ]
+    evaluate(rows, "--report", "r.html")
+    assert "which is not clearly better than guessing" in page_of(tmp_path)[0]
+    evaluate(sorted(rows, key=lambda row: json.loads(row)["label"]), "--report", "r.html")
+    text = page_of(tmp_path)[0]
+    assert "Warning: the rows are grouped by label" in text
+    assert "streamnb evaluate e.jsonl --report r.html --shuffle" in text
 
 
 def test_hostile_values_stay_text_and_the_page_stays_small(evaluate, tmp_path):

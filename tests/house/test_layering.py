@@ -92,7 +92,7 @@ ONLY_IN = {
     "uvicorn": {"serving/http_server.py"},
     "sqlite3": {"event_logs/sqlite/sqlite_log.py", "event_logs/sqlite/sqlite_store.py"},
     "scipy": {"scoring/new_class_probability.py", "sklearn.py", "statistics/credible_intervals.py"},
-    "pandas": {"models/naive_bayes/counting_model.py", "sklearn.py"},
+    "pandas": {"models/interface/predictions.py", "models/naive_bayes/counting_model.py", "sklearn.py"},
     "sklearn": {"sklearn.py"},
     "pyarrow": {"formats/parquet_events.py", "spark/partition_worker.py"},
     "pyspark": {"spark/job.py"},

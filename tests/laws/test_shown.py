@@ -6,10 +6,12 @@ import math
 from xml.etree import ElementTree as ET
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import streamnb
 from streamnb import BayesianNetworkClassifier, BayesOptimalNB, MultinomialNB, NaiveBayes, Text
+from streamnb.models.interface.feature_importances import feature_importances
 from tests.laws.test_saved import SAVABLE
 from tests.system.hostile.mutated_states import ROWS
 
@@ -107,3 +109,27 @@ def test_evidence_that_is_empty_says_why():
         assert repr(model.explain_one({"b": "z"})) == "[] (no value of this event changes the log odds)"
         assert "changes the log odds" in model.explain_one({"b": "z"})._repr_html_()
         assert "(" not in repr(model.explain_one({"a": "x"}))[:2]
+
+
+def test_a_short_repr_names_changed_parameters_and_what_was_learned():
+    assert repr(BayesOptimalNB()) == "BayesOptimalNB(): nothing learned"
+    model = NaiveBayes({"x": "nominal"}, alpha=0.5)
+    model.learn_many([{"x": "l"}, {"x": "r"}, {"x": "r"}], ["a", "b", "b"])
+    assert (
+        repr(model) == "NaiveBayes(attributes={'x': 'nominal'}, alpha=0.5): "
+        "3 events learned, 2 classes, 2 words and values"
+    )
+    assert "\n" not in repr(learned(BayesOptimalNB))
+
+
+def test_predictions_and_importances_of_a_frame_keep_its_names():
+    frame = pd.DataFrame({"x": ["l", "r"] * 20, "noise": np.arange(40) % 5}, index=range(100, 140))
+    model = NaiveBayes()
+    model.learn_many(frame, ["a", "b"] * 20)
+    made = model.predict_posteriors(frame).to_frame(frame.index)
+    assert made.index.tolist() == frame.index.tolist()
+    pd.testing.assert_frame_equal(made, model.predict_proba_many(frame), check_column_type=False)
+    assert model.predict_posteriors(frame).to_frame().index.tolist() == [*range(40)]
+    found = model.feature_importances(frame, ["a", "b"] * 20)
+    assert [one.attribute for one in found] == ["x", "noise"]
+    assert found == feature_importances(model, frame.to_dict("records"), ["a", "b"] * 20)

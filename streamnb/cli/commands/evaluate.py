@@ -6,6 +6,7 @@ import argparse
 import time
 from collections.abc import Iterable
 from contextlib import closing, nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,7 +16,7 @@ from streamnb.config import Config
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.processing.metrics_reports import why_nothing_is_evicted
 from streamnb.errors import ConfigError
-from streamnb.evaluation.column_checks import RowSample, column_warnings
+from streamnb.evaluation.column_checks import RowSample, column_warnings, what_decides
 from streamnb.evaluation.data_quality import DataQuality, report_small_weights
 from streamnb.evaluation.evaluation_page import EvaluationPage
 from streamnb.evaluation.evaluation_words import again, grouping_warning, model_and_settings
@@ -33,12 +34,13 @@ from streamnb.evaluation.rejections import RejectionCounts
 from streamnb.evaluation.row_shuffle import shuffled
 from streamnb.evaluation.simulated_label_delay import LABELS, Feedback, feedback_of
 from streamnb.evaluation.user_model import given_model
-from streamnb.events import MetricsReport
+from streamnb.events import Event, MetricsReport
 from streamnb.formats.codec import decode_metrics
 from streamnb.formats.snapshot_container import part_digest
 from streamnb.formats.terminal_text import note
+from streamnb.models.interface.feature_importances import FeatureImportance
 from streamnb.reports.class_table import by_class, print_by_class, print_chance, print_improbable
-from streamnb.reports.evaluation_tables import EvaluationScores, print_evaluation
+from streamnb.reports.evaluation_tables import EvaluationScores, print_evaluation, print_importances
 from streamnb.reports.text_columns import table
 from streamnb.reports.text_tables import print_informative
 from streamnb.runtime import context, factories
@@ -86,7 +88,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
         code = made.run(train_then_test(made.learner, made.scores, divide(list(rows), share), made.tally))
     odd.report(is_over=True)
     for text in column_warnings(
-        made.sample.events(made.learner.settings.schema),
+        made.sample_events,
         lambda names: again(options, *(f"--drop={name}" for name in names)),
     ):
         note(text)
@@ -123,6 +125,11 @@ class _Evaluation:
         self.page = None if report is None else EvaluationPage(Path(report), self.learner, config)
         self.tally, self._drifts = RejectionCounts(self.learner.settings.schema), Drifts()
 
+    @cached_property
+    def sample_events(self) -> list[tuple[int, Event]]:
+        """Row numbers and labelled events of the sample."""
+        return self.sample.events(self.learner.settings.schema)
+
     def run(self, answers: Iterable[NewRecord]) -> int:
         """Consume the outputs, print the scores and return the exit code."""
         options, config, learner = self._options, self._config, self.learner
@@ -139,11 +146,11 @@ class _Evaluation:
             report_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters)
         report = learner.report(time.time())
         guesses = self.scores.baselines if learner.late is None else self._late.baselines
-        baselines = guesses.scores(report.cumulative.accuracy)
+        found = self._found(guesses.scores(report.cumulative.accuracy))
         if learner.consumed or options.json:
-            self._show(report, baselines, seconds)
+            self._show(report, found, seconds)
         if self.page is not None:
-            self.page.write(what, seconds, baselines, grouping_warning(baselines, options))
+            self.page.write(what, seconds, found, self._decides)
         return 0 if learner.model.n_events else 1
 
     def _note(self, output: NewRecord, predictions: BinaryIO | None) -> None:
@@ -159,38 +166,41 @@ class _Evaluation:
         elif self._config.drift.detectors and output.topic == topics.metrics:
             self._drifts.add(decode_metrics(output.value))
 
-    def _show(self, report: MetricsReport, baselines: BaselineScores | None, seconds: float) -> None:
+    @cached_property
+    def _decides(self) -> list[FeatureImportance]:
+        return what_decides(self.learner.model, self.sample_events, self.learner.model.n_events)
+
+    def _found(self, baselines: BaselineScores | None) -> EvaluationScores:
+        options, scores = self._options, self.scores
+        names = [*map(str, self.learner.model.classes)]
+        confusions = scores.most_confused(_CONFUSIONS)
+        return EvaluationScores(
+            baselines,
+            scores.one_less_auc,
+            scores.open_log_loss if options.holdout is None else None,  # a held-out part is not a stream
+            [(names[k], names[j], n) for k, j, n in confusions if k < len(names)],
+            grouping_warning(baselines, options),
+            model_and_settings(self._config, options.model),
+        )
+
+    def _show(self, report: MetricsReport, found: EvaluationScores, seconds: float) -> None:
         options, learner, scores = self._options, self.learner, self.scores
-        is_stream = options.holdout is None  # a held-out part is not a stream of labels
-        loss = scores.open_log_loss if is_stream else None
-        model = model_and_settings(self._config, options.model)
         # A classifier of --model need not be serializable.
         digest = part_digest(*learner.parts()["model"]) if options.model is None else None
-        grouping = grouping_warning(baselines, options)
         if options.json:
-            if grouping:
-                note(Message("rows-grouped-by-label", grouping))
-            more = {
-                "model_settings": model,
-                "open_log_loss": loss,
-                "seconds": seconds,
-                "model_digest": digest,
-            }
-            self._show_json(report, baselines, more)
+            if found.grouping:
+                note(Message("rows-grouped-by-label", found.grouping))
+            self._show_json(report, found, {"seconds": seconds, "model_digest": digest})
             return
-        names = [*map(str, learner.model.classes)]
-        confusions = [
-            (names[k], names[j], n) for k, j, n in scores.most_confused(_CONFUSIONS) if k < len(names)
-        ]
-        extra = EvaluationScores(baselines, scores.one_less_auc, loss, confusions, grouping, model)
-        print_evaluation(report, extra, details=options.details)
+        print_evaluation(report, found, details=options.details)
         if options.details:
             print_by_class(report, scores.one_less_auc)
+        print_importances(self._decides)
         print_informative(learner.model)
         self.tally.print()
         if why := why_nothing_is_evicted(learner.model):
             print(f"\n{why}; a file has no other source of time")
-        if learner.drift.names and is_stream:
+        if learner.drift.names and options.holdout is None:
             self._drifts.print()
         chance = by_chance(report.cumulative.reliability)
         if options.details and chance is not None:
@@ -202,15 +212,16 @@ class _Evaluation:
         learned = f"; model {digest[:16]}" if digest else ""
         print(f"\n{speed}{learned}{'' if options.details else '; more with --details'}")
 
-    def _show_json(
-        self, report: MetricsReport, baselines: BaselineScores | None, more: dict[str, Any]
-    ) -> None:
+    def _show_json(self, report: MetricsReport, found: EvaluationScores, more: dict[str, Any]) -> None:
         chance = by_chance(report.cumulative.reliability)
         answer: dict[str, Any] = msgspec.to_builtins(report)
         answer |= {
             "by_class": msgspec.to_builtins(by_class(report)),
-            "baselines": msgspec.to_builtins(baselines),
-            "one_less_auc": self.scores.one_less_auc,
+            "baselines": msgspec.to_builtins(found.baselines),
+            "model_settings": found.model,
+            "one_less_auc": found.one_less_auc,
+            "open_log_loss": found.open_log_loss,
+            "importances": [one._asdict() for one in self._decides],
             "improbable": [each._asdict() for each in self.scores.improbable],
             "calibration_error_by_chance": None if chance is None else chance._asdict(),
             "dead_letter_reasons": self.tally.rows(),

@@ -6,6 +6,7 @@ event.
 
     stream_model.py         the protocol, and `Unbounded` for models without a memory budget
     predictions.py          `Posteriors`: probabilities, quarantine, labels
+    feature_importances.py  how much each attribute decides
     attribution.py          log odds that each attribute value adds to a prediction
     river_stream_model.py   a River classifier with `state` and `load_state` as a `StreamModel`
     river_classifier.py     how the answers of any River classifier are read

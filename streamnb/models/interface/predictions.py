@@ -92,6 +92,18 @@ class Posteriors(NamedTuple):
         hides: Flags = self.held > (1.0 - self.held) * second
         return hides
 
+    def to_frame(self, index: Any = None) -> Any:
+        """Return the probabilities as a pandas data frame: a row for each event, a column for each class.
+
+        Args:
+            index: names of the rows, such as the index of the events' own frame; None numbers them from 0.
+
+        Raises ImportError without pandas.
+        """
+        import pandas as pd  # noqa: PLC0415  optional
+
+        return pd.DataFrame(self.probabilities, index=index, columns=pd.Index(self.classes, dtype=object))
+
     def labels(self) -> list[Any]:
         """Return the most probable class of each event (of equals the first), None if the model was empty."""
         if not self.classes:

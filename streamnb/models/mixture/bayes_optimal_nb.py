@@ -130,10 +130,10 @@ class BayesOptimalNB(CountingModel):
         memory: of the features of softmax regressions, bytes; when it is spent no more are added.
         floor: whether a mixture of several hypotheses gives each of K classes with examples at least
             1 / (2 K (n + 1)) after n events: one surprise then costs at most ln (2 K (n + 1)), and all
-            events together at most half ln (pi (T + 1)) more. On by default in the service.
+            events together at most half ln (pi (T + 1)) more.
         caution: whether softmax regressions doubt a class that has few examples in a long stream, so that
             one event with a wrong label does not attract all events with unseen features, see
-            `rare_class_shrinkage`. On by default in the service.
+            `rare_class_shrinkage`.
 
     Examples:
         >>> from streamnb import BayesOptimalNB, Hypothesis
@@ -158,8 +158,8 @@ class BayesOptimalNB(CountingModel):
         prediction: PredictionMode = "mixture",
         seed: int = 0,
         memory: int = 256 << 20,
-        floor: bool = False,  # noqa: FBT001, FBT002  as others; River sets parameters by name
-        caution: bool = False,  # noqa: FBT001, FBT002  as `floor`
+        floor: bool = True,  # noqa: FBT001, FBT002  as others; River sets parameters by name
+        caution: bool = True,  # noqa: FBT001, FBT002  as `floor`
     ) -> None:
         super().__init__(_BagReader(attributes))
         check_hypotheses(hypotheses)

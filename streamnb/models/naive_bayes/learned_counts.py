@@ -7,16 +7,19 @@ whose numbers contradict one another is rejected.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from inspect import signature
 from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 
 from streamnb.errors import SnapshotError
+from streamnb.features.data_frames import rows_of
 from streamnb.features.feature_layout import LearnedTypes, learned_types
 from streamnb.features.vocabulary import Vocabulary
 from streamnb.kernels.array_types import Floats
+from streamnb.models.interface.feature_importances import FeatureImportance, Predicts, feature_importances
 from streamnb.models.interface.stream_model import Most, StateCopying, StreamModel
 from streamnb.models.naive_bayes.state_copy import Copied, StateCopy
 from streamnb.models.naive_bayes.sufficient_statistics import BudgetChange, Moment, SufficientStatistics
@@ -25,6 +28,7 @@ from streamnb.statistics.counts import add_rows
 from streamnb.statistics.memory_budget import MemoryBudget, MemoryUse
 from streamnb.statistics.moments import FARTHEST
 from streamnb.values.example_weights import UNIT
+from streamnb.values.parameter_checks import brief, pluralize
 from streamnb.values.savable import Savable
 from streamnb.values.state_validation import (
     MOST,
@@ -41,6 +45,8 @@ from streamnb.values.state_validation import (
 )
 from streamnb.values.type_aliases import Array, Aside, State, concatenated
 
+_WORDS = "words and values"
+
 
 class LearnedCounts(Savable):
     """The statistics of a model, their state and their memory budget.
@@ -50,6 +56,29 @@ class LearnedCounts(Savable):
     """
 
     _statistics: SufficientStatistics
+
+    def __repr__(self) -> str:
+        """Return the parameters that are not the defaults, and how much was learned."""
+        given = {name: getattr(self, name) for name in signature(type(self)).parameters}
+        usual = {name: one.default for name, one in signature(type(self)).parameters.items()}
+        changed = [f"{name}={brief(repr(one))}" for name, one in given.items() if one != usual[name]]
+        events, values = (
+            pluralize(self.n_events, "event"),
+            pluralize(self.n_attributes, "word or value", _WORDS),
+        )
+        learned = f"{events} learned, {pluralize(len(self.classes), 'class', 'classes')}, {values}"
+        return (
+            f"{type(self).__name__}({', '.join(changed)}): {learned if self.n_events else 'nothing learned'}"
+        )
+
+    def feature_importances(self: Predicts, X: Any, y: Iterable[Any]) -> list[FeatureImportance]:
+        """Return the importance of each attribute on labelled events, the most important first.
+
+        Args:
+            X: a data frame, or n dictionaries of name and value; best events that were not learned.
+            y: their labels.
+        """
+        return feature_importances(self, rows_of(X), list(y))
 
     @property
     def classes(self) -> list[Any]:

@@ -8,10 +8,14 @@ import random
 import shlex
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score, log_loss, roc_auc_score
 
+from streamnb import BayesOptimalNB, ProgressiveValidation
 from streamnb.cli import main
+from streamnb.config import Config
+from streamnb.runtime import factories
 
 pytestmark = pytest.mark.early(40)
 
@@ -177,3 +181,43 @@ def test_many_classes_have_their_top_confusions(told, tmp_path):
     assert shown == [str(n) for n in sorted(counts.values(), reverse=True)[:10]]
     (worst,) = [line for line in lines if line.startswith("worst classes by F1: ")]
     assert worst.count(", ") == 2
+
+
+def test_what_decides_is_ranked_numbers_included(told, tmp_path):
+    write(tmp_path, made_up(600, "ab", spread=0.5))
+    found = figures(told, "e.jsonl")["importances"]
+    assert [one["attribute"] for one in found] == ["x", "colour"]
+    assert found[0]["share"] > 0.9
+    out = told("e.jsonl").out
+    (line,) = [line for line in out.splitlines() if line.startswith("x ")]
+    assert line.split() == ["x", f"{100 * found[0]['share']:.1f}", "%", f"{found[0]['nats']:.4f}"]
+    assert "what decides" not in told("e.jsonl", "--drop", "colour").out  # one attribute decides all
+
+
+def test_predictions_for_the_importance_are_few(told, tmp_path, monkeypatch):
+    asked = []
+    usual = BayesOptimalNB.predict_posteriors
+    monkeypatch.setattr(
+        BayesOptimalNB,
+        "predict_posteriors",
+        lambda self, xs, ts=None: asked.append(len(xs)) or usual(self, xs, ts),
+    )
+    rng = random.Random(4)
+    write(tmp_path, [({f"x{k}": rng.random() for k in range(30)}, rng.choice("ab")) for _ in range(600)])
+    told("e.jsonl")
+    assert len(asked) == 9  # eight attributes, and none
+    assert 200 < sum(asked) <= 400
+
+
+def test_the_default_model_of_python_and_of_the_commands_is_the_same(told, tmp_path):
+    write(tmp_path, made_up(400))
+    xs, ys = zip(*made_up(400), strict=True)
+    model = BayesOptimalNB()
+    probabilities = model.predict_then_learn_many([*xs], [*ys]).probabilities
+    found = figures(told, "e.jsonl", "--predictions", "p.jsonl")
+    learner = factories.model(Config())
+    assert learner.predict_then_learn_many([*xs], [*ys]).probabilities.tobytes() == probabilities.tobytes()
+    assert learner.digest() == model.digest()
+    scores = ProgressiveValidation()
+    scores.update_many(probabilities, np.array([model.classes.index(y) for y in ys]))
+    assert found["cumulative"]["log_loss"] == scores.cumulative().log_loss

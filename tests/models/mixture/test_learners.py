@@ -102,7 +102,7 @@ class Watched:
             for h in hypotheses
             if isinstance(h, Hypothesis)
         ]
-        self.model = BayesOptimalNB(ATTRIBUTES, hypotheses, rate, memory=memory, caution=caution)
+        self.model = BayesOptimalNB(ATTRIBUTES, hypotheses, rate, memory=memory, floor=False, caution=caution)
         averaged = [replace(h, max_attributes=None) for h in hypotheses if isinstance(h, OneDependence)]
         self.scores = BayesOptimalNB(ATTRIBUTES, [*(naive or [Hypothesis()]), *averaged])
         self.oracle = Oracle(hypotheses, TEXTS, {"code"}, rate, caution=caution)
