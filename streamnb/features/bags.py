@@ -9,7 +9,7 @@ import numpy as np
 from streamnb.features.encoded_batch import Batch
 from streamnb.features.keyed_hash import hash_number, process_secret
 from streamnb.kernels.array_types import Ints
-from streamnb.kernels.jit import allocating
+from streamnb.kernels.jit import kernel
 from streamnb.kernels.structs import struct_type
 from streamnb.values.type_aliases import Codes
 
@@ -35,12 +35,22 @@ class Bags(NamedTuple):
     most: int
 
 
-@allocating
-def _fill(
-    batch: Any, secret: Any, event_bags: Any, group: Any, bag_rows: Any, rows: Any, amounts: Any
-) -> Any:
+@kernel
+def fill_bags(
+    batch: Any,
+    secret: Any,
+    places: Codes,
+    event_bags: Ints,
+    group: Codes,
+    bag_rows: Ints,
+    rows: Codes,
+    amounts: Ints,
+) -> int:
+    """Fill in the bags of a batch; return the maximum number of rows of a bag.
+
+    `places` is scratch: int32[`places_for` the tokens of any event].
+    """
     bag, used, most = 0, 0, 0
-    places = np.full(64, -1, dtype=np.int32)
     for e in range(batch.event_items.size - 1):
         item, stop = batch.event_items[e], batch.event_items[e + 1]
         while item < stop:
@@ -51,8 +61,6 @@ def _fill(
             size = 64
             while size < 2 * (batch.item_rows[last] - batch.item_rows[item]):
                 size *= 2
-            if places.size < size:
-                places = np.full(size, -1, dtype=np.int32)
             places[:size] = -1
             while item < last:
                 for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
@@ -77,13 +85,20 @@ def _fill(
     return most
 
 
+def places_for(tokens: int) -> int:
+    """Return the length of the scratch for events of at most this number of tokens."""
+    return max(64, 1 << (2 * tokens).bit_length())
+
+
 def bags_of(batch: Batch) -> Bags:
     """Return the bags of a batch."""
     n, items, tokens = batch.label.size, batch.item_group.size, batch.rows.size
     event_bags, bag_rows = np.zeros(n + 1, dtype=np.int64), np.zeros(items + 1, dtype=np.int64)
     group, rows = np.empty(items, dtype=np.int32), np.empty(tokens, dtype=np.int32)
     amounts = np.empty(tokens, dtype=np.int64)
-    most = _fill(batch, process_secret(), event_bags, group, bag_rows, rows, amounts)
+    most_rows = int(np.diff(batch.item_rows[batch.event_items]).max(initial=0))
+    places = np.empty(places_for(most_rows), dtype=np.int32)
+    most = fill_bags(batch, process_secret(), places, event_bags, group, bag_rows, rows, amounts)
     b = event_bags[n]
     u = bag_rows[b]
     return Bags(event_bags, group[:b], bag_rows[: b + 1], rows[:u], amounts[:u], most)

@@ -59,6 +59,15 @@ class ByteNgrams(NamedTuple):
         return cls(text, nothing, np.zeros(0, dtype=np.bool_), np.zeros(2, dtype=np.int64), seen,
                    np.zeros(1, dtype=np.int64), *codes)  # fmt: skip
 
+    @classmethod
+    def with_capacity(cls, bits: int, first: int, most: int) -> ByteNgrams:
+        """Return room for `most` n-grams of one event, without its texts; see `byte_ngrams_of`."""
+        seen = np.zeros(1 << (bits - 6), dtype=np.uint64)
+        codes = np.empty((2, most), dtype=np.int32)
+        return cls.none()._replace(
+            limits=np.array([bits, first]), seen=seen, buckets=codes[0], groups=codes[1]
+        )
+
 
 @inlined
 def _before(text: Any, begin: Any) -> Any:
@@ -151,6 +160,5 @@ def byte_ngrams_of(encoded: Encoded, bits: int, first: int, most: int) -> ByteNg
     tokens = encoded.tokens
     if tokens is None or not most:
         return ByteNgrams.none()
-    seen, n = np.zeros(1 << (bits - 6), dtype=np.uint64), np.zeros(1, dtype=np.int64)
-    arrays = np.array([bits, first]), seen, n, *np.empty((2, most), dtype=np.int32)
-    return ByteNgrams(tokens.text, tokens.item_ends, tokens.whole, *arrays)
+    room = ByteNgrams.with_capacity(bits, first, most)
+    return room._replace(text=tokens.text, item_ends=tokens.item_ends, whole=tokens.whole)

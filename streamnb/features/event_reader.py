@@ -33,7 +33,7 @@ from streamnb.values.nominal_values import as_event, declared_texts, value_text
 from streamnb.values.number_ranges import is_missing
 from streamnb.values.parameter_checks import brief
 
-_SENTENCE = 5  # blanks, each between two words
+SENTENCE = 5  # blanks, each between two words
 _KINDS: dict[str, Attribute] = {"text": Text(), "nominal": Nominal(), "continuous": Continuous()}
 
 
@@ -111,14 +111,14 @@ class EventReader:
         """Return the undeclared attributes that are one value but look like texts, each only once."""
         if not self._implied:  # every attribute is of one kind
             return []
-        known = self.declared.keys() | self._told
         found = [
             name
             for name, value in x.items()
             if type(value) is str
-            and value.count(" ") >= _SENTENCE  # cheap, before the split
-            and len(value.split()) > _SENTENCE
-            and name not in known
+            and value.count(" ") >= SENTENCE  # cheap, before the split
+            and name not in self.declared
+            and name not in self._told
+            and len(value.split()) > SENTENCE
         ]
         self._told.update(found)
         return found

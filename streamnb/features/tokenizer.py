@@ -269,8 +269,8 @@ def mark_words(text: Any, begin: int, n: int, table: Any, words: Any) -> None:
 
 
 @kernel
-def _hash_each(buffer: Any, ends: Any, item_tokens: Any, item_seed: Any, hashes: Any) -> None:
-    """Fill `hashes`, the names of features."""
+def hash_each(buffer: Any, ends: Any, item_tokens: Any, item_seed: Any, hashes: Any) -> None:
+    """Fill `hashes`, the names of features; see `TokenBuffer`."""
     begin = np.int64(0)
     for item in range(item_seed.size):
         for token in range(item_tokens[item], item_tokens[item + 1]):
@@ -329,7 +329,7 @@ class TokenBuffer:
     def hashes(self) -> Hashes:
         """Names of the features, shape (t,), seeded by the item's group; computed on each access."""
         hashes = np.empty(self.ends.size, dtype=np.uint64)
-        _hash_each(self.bytes, self.ends, self.item_tokens, self._group, hashes)
+        hash_each(self.bytes, self.ends, self.item_tokens, self._group, hashes)
         return hashes
 
     def words(self) -> list[bytes]:

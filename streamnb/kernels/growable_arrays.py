@@ -52,20 +52,29 @@ class PinnedArrays:
 
 
 class Growable:
-    """Owner of arrays that are replaced as they grow, or of such owners.
+    """Owner of arrays that are replaced as they grow, or of such owners, alone or in lists.
 
     Attributes:
-        pin: their shared cache, invalidated when any attribute other than an integer is set.
+        pin: their shared cache, invalidated when any attribute other than an integer is replaced.
     """
 
     pin = PinnedArrays()  # default for objects without an owner
 
     def __setattr__(self, name: str, value: Any) -> None:
+        is_kept = vars(self).get(name, self) is value
         super().__setattr__(name, value)
-        if type(value) is not int:
-            if isinstance(value, Growable):
-                vars(value)["pin"] = self.pin
+        if type(value) is not int and not is_kept:
+            _share(self.pin, value)
             self.pin.forget()
+
+
+def _share(pin: PinnedArrays, held: Any) -> None:
+    """Give owners their cache, and owners of theirs."""
+    for owner in held if type(held) is list else (held,):
+        if isinstance(owner, Growable) and owner.pin is not pin:
+            vars(owner)["pin"] = pin
+            for further in vars(owner).values():
+                _share(pin, further)
 
 
 def roomier(array: npt.NDArray[Any], *shape: int, times: float = 1.5, fill: float = 0) -> npt.NDArray[Any]:

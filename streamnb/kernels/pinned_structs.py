@@ -16,7 +16,7 @@ from numba.np.arrayobj import populate_array
 
 from streamnb.kernels.structs import _size
 
-PINNED_WORDS = 512
+PINNED_WORDS = 2048
 _BYTE = ir.IntType(8)
 _WORD = ir.IntType(64)
 

@@ -62,6 +62,7 @@ def warm() -> None:
     many = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.1, prediction="gibbs")
     for label in ("a", "b", "c"):
         many.predict_then_learn_many([x, x], [label, None], ts=[1.0, 2.0])
+    many.predict_proba_one(x)
     many.explain_one(x)
     many.learn_late_many([x], ["a"], ts=[1.0])
     many.unlearn_many([x], ["a"])

@@ -13,7 +13,7 @@ import numpy as np
 from streamnb.kernels.array_types import Ints
 from streamnb.kernels.growable_arrays import Growable, capacity_for, grown
 from streamnb.kernels.growable_arrays import widened as with_columns
-from streamnb.kernels.jit import inlined, kernel
+from streamnb.kernels.jit import kernel
 from streamnb.statistics.histograms import (
     Histograms,
     change_count,
@@ -23,6 +23,7 @@ from streamnb.statistics.histograms import (
     widened,
     without_places,
 )
+from streamnb.statistics.lightest_rows import row_sums
 from streamnb.values.attribute_kinds import BERNOULLI
 from streamnb.values.example_weights import UNIT
 from streamnb.values.state_validation import MOST, reject
@@ -186,25 +187,3 @@ def _take_out(table: Any, groups: Any, slot: Any, histograms: Any) -> None:
         for k in range(table.shape[1] if slot[groups[row]] >= 0 else 0):
             if table[row, k] > 0:
                 change_count(histograms, slot[groups[row]] * table.shape[1] + k, table[row, k], 0)
-
-
-@inlined
-def row_sum(table: Any, row: Any) -> Any:
-    """Return the sum of one row."""
-    total = np.int64(0)
-    for k in range(table.shape[1]):
-        total += table[row, k]
-    return total
-
-
-def row_sums(table: Ints) -> Ints:
-    """Return the sum of each row. Numpy's own is made for long rows."""
-    sums = np.empty(len(table), dtype=np.int64)
-    _fill_sums(table, sums)
-    return sums
-
-
-@kernel
-def _fill_sums(table: Any, sums: Ints) -> None:
-    for row in range(table.shape[0]):
-        sums[row] = row_sum(table, row)

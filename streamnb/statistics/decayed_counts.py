@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.kernels.array_types import Floats, Ints
-from streamnb.kernels.growable_arrays import grown, roomier, widened
+from streamnb.kernels.growable_arrays import Growable, grown, roomier, widened
 from streamnb.kernels.jit import inlined, kernel
 from streamnb.kernels.structs import struct_type
 from streamnb.kernels.vector_kernels import fill, multiply_by
@@ -160,7 +160,7 @@ def learn_decayed(
             )
 
 
-class DecayedCounts:
+class DecayedCounts(Growable):
     """The tables of several half-lives, grown as rows, groups, fields and classes appear.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.kernels.array_types import Floats, Ints
-from streamnb.kernels.growable_arrays import roomier
+from streamnb.kernels.growable_arrays import Growable, roomier
 from streamnb.kernels.jit import kernel
 from streamnb.kernels.structs import struct_type
 from streamnb.statistics.counts import Counts, add_rows
@@ -94,7 +94,7 @@ def uncount_documents(
     return True
 
 
-class DocumentFrequency:
+class DocumentFrequency(Growable):
     """The tables, grown as rows, groups and classes appear.
 
     Attributes:

@@ -12,8 +12,7 @@ import numpy as np
 
 from streamnb.kernels.array_types import Ints
 from streamnb.kernels.growable_arrays import ranking
-from streamnb.kernels.jit import kernel
-from streamnb.statistics.counts import row_sum, row_sums
+from streamnb.kernels.jit import inlined, kernel
 from streamnb.values.type_aliases import Codes, Flags
 
 _COLUMNS = 16  # with more columns, an array of row weights is small next to the table
@@ -21,6 +20,28 @@ _ROWS = 1024  # with fewer rows, ranking is faster than the bins
 _BITS = 14  # places are laid out and added up each time, however few rows there are
 _PLACES = 1 << _BITS
 _BEYOND = 63 - _BITS  # bits: of the rest of the largest sum, no more than the bins can separate
+
+
+@inlined
+def row_sum(table: Any, row: Any) -> Any:
+    """Return the sum of one row."""
+    total = np.int64(0)
+    for k in range(table.shape[1]):
+        total += table[row, k]
+    return total
+
+
+def row_sums(table: Ints) -> Ints:
+    """Return the sum of each row. Numpy's own is made for long rows."""
+    sums = np.empty(len(table), dtype=np.int64)
+    _fill_sums(table, sums)
+    return sums
+
+
+@kernel
+def _fill_sums(table: Any, sums: Ints) -> None:
+    for row in range(table.shape[0]):
+        sums[row] = row_sum(table, row)
 
 
 def drop_lightest(table: Ints, groups: Codes, stays: Flags, most: int) -> int:

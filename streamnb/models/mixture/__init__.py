@@ -41,6 +41,7 @@ Invariants:
     hypothesis_kinds.py            the other kinds, and checks of a list of hypotheses
     hypothesis_log_likelihood.py   scores of one event by all naive Bayes hypotheses
     mixture_kernels.py             the hot path
+    mixture_single_event.py        one event by one call of a kernel
     adaptive_state.py, adaptive_kernels.py   members that learn from predictions
     mixture_attribution.py         what each value adds to the log odds, by hypothesis
 

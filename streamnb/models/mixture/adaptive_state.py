@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.kernels.array_types import Floats, Ints
-from streamnb.kernels.growable_arrays import roomier
+from streamnb.kernels.growable_arrays import Growable, PinnedArrays, roomier
 from streamnb.kernels.structs import struct_type
 from streamnb.models.calibration.histogram_binning import CONFIDENCES
 from streamnb.models.calibration.temperature_scaling import FIRST_POWER, LEAST_POWER, MOST_POWER
@@ -243,7 +243,7 @@ class AdaptiveScratch(NamedTuple):
         )
 
 
-class AdaptiveState:
+class AdaptiveState(Growable):
     """Learned state of all adaptive members. States cannot be merged, and events cannot be unlearned.
 
     Args:
@@ -253,6 +253,7 @@ class AdaptiveState:
     """
 
     def __init__(self, plan: HypothesisPlan, memory: int, runs_memory: ByteNgramMemory | None = None) -> None:
+        self.pin = PinnedArrays()
         self._plan = plan
         M, P, opinions = plan.rates.size, plan.variances.size, plan.opinions.size
         self.features, self.bins = FeatureTable(M, memory), QuantileBins()

@@ -13,9 +13,12 @@ from streamnb.errors import UnlearnError
 from streamnb.features.attributes import Attribute, Nominal, Text
 from streamnb.features.bags import bags_of
 from streamnb.features.byte_ngrams import ByteNgrams, byte_ngrams_of, max_byte_ngrams
+from streamnb.features.column_quality import warn_of_sentences
 from streamnb.features.encoded_batch import Batch, Encoded
-from streamnb.features.event_reader import EventReader
+from streamnb.features.event_reader import SENTENCE, EventReader
 from streamnb.features.event_writer import EventWriter
+from streamnb.features.keyed_hash import process_secret
+from streamnb.features.tokenizer import character_table
 from streamnb.kernels.array_types import Floats
 from streamnb.models.interface.attribution import Item, explain_each
 from streamnb.models.interface.predictions import Posteriors
@@ -39,12 +42,15 @@ from streamnb.models.mixture.mixture_kernels import (
     run_hypotheses,
     unlearn_counts,
 )
+from streamnb.models.mixture.mixture_single_event import EventSize, MixtureArrays, PreparedEvents, Workspace
 from streamnb.models.mixture.one_dependence_hypotheses import OneDependenceOpinions
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.group_smoothing import extended
 from streamnb.models.naive_bayes.learned_counts import begin_copy
 from streamnb.models.naive_bayes.linear_view import LinearView
 from streamnb.models.naive_bayes.naive_bayes_tables import SmoothingParams
+from streamnb.models.naive_bayes.single_event import EncodedEvent, SingleEvents
+from streamnb.models.naive_bayes.single_event_kernel import ModelArrays
 from streamnb.models.naive_bayes.state_copy import StateCopy
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.models.softmax.feature_extraction import most_features
@@ -63,6 +69,7 @@ from streamnb.statistics.memory_budget import (
 )
 from streamnb.statistics.sequential_posterior import SequentialPosterior
 from streamnb.values.attribute_kinds import text_kind
+from streamnb.values.example_weights import UNIT, units
 from streamnb.values.number_ranges import is_missing
 from streamnb.values.parameter_checks import check_whole
 from streamnb.values.state_validation import count, named
@@ -180,6 +187,7 @@ class BayesOptimalNB(CountingModel):
         self.memory = memory
         self.floor = floor
         self.caution = caution
+        self._is_alone = sum(h.weight > 0.0 for h in hypotheses) == 1
         self._readings = naive_part(hypotheses)
         for reading in self._readings:
             self._specs.check_p(reading.p)
@@ -192,6 +200,7 @@ class BayesOptimalNB(CountingModel):
         self._dependence = OneDependenceOpinions(hypotheses)
         self._posterior = self._new_posterior()
         self._met = 0
+        self._events, self._prepared = SingleEvents(), PreparedEvents()
         self._smoothings = np.zeros((3, len(self._readings), 0))
         self._sizes = np.zeros((4, 0))  # last row: number of declared values by group
         self._last_readings: tuple[Floats, SmoothingTables | None] = self._smoothings, None
@@ -213,6 +222,23 @@ class BayesOptimalNB(CountingModel):
     def n_bytes(self) -> int:
         """Memory of all learned state, bytes, spare capacity included."""
         return super().n_bytes + self._learners.n_bytes + self._dependence.n_bytes
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """Return P(v | x) of every class v with examples; they sum to 1. Empty before any learning."""
+        draw = float(uniforms(self.seed, self._met, 1)[0]) if self.prediction == "gibbs" else 0.0
+        event = self._event_alone(x)
+        empty, probabilities = (-1, []) if event is None else self._run_alone(event, -1, 0, draw)
+        if empty < 0:
+            return super().predict_proba_one(x)
+        classes, weights = self._statistics.classes, self._statistics.class_weights
+        if not empty:
+            return dict(zip(classes, probabilities, strict=True))
+        return {label: probabilities[k] for label, k in classes.items() if weights[k] > 0}
+
+    def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
+        """Learn one event, see the base class."""
+        if t is not None or not self._learn_alone(x, y, w):
+            super().learn_one(x, y, w, t)
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
         """Return class -> log P(v | x), since complement has no joint; -inf if it is zero."""
@@ -331,7 +357,104 @@ class BayesOptimalNB(CountingModel):
         return self
 
     def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
+        self._prepared.forget()
         return super()._encode(xs, ys, ws, ts).with_keys()
+
+    def _learn_alone(self, x: Any, y: Any, w: float) -> bool:
+        """Try to learn an event without a batch; return False, and learn nothing, if it needs one."""
+        statistics, weight = self._statistics, UNIT if type(w) is float and w == 1.0 else units(w)
+        try:
+            k = statistics.classes.get(y, -1)
+        except TypeError:  # a label that cannot be hashed
+            return False
+        event = self._event_alone(x)
+        if k < 0 or weight == 0 or event is None or statistics.is_copied:
+            return False
+        size, missing = self._run_alone(event, k, weight, 0.0)
+        statistics.note_single_event(size)
+        if missing and self._dependence.add_codes(statistics, missing):
+            size, _ = self._run_alone(event, k, weight, 0.0)
+            statistics.note_single_event(size)
+        if size < 0:
+            return False
+        self._met += 1
+        self._dependence.note_single_event()
+        if event[0].tobytes().count(b" ") >= SENTENCE:
+            warn_of_sentences(self._reader, x, type(self).__name__)
+        return True
+
+    def _event_alone(self, x: Any) -> EncodedEvent | None:
+        """Return an event as arrays; None if it needs a batch, which raises its errors."""
+        statistics, reader = self._statistics, self._reader
+        is_ready = statistics.room is None and not statistics.vocabulary.holes and statistics.classes
+        if not is_ready or (reader.closed and not reader.takes(x)):
+            return None
+        return self._events.of_shape(statistics, x, reader.kind)
+
+    def _run_alone(self, event: EncodedEvent, label: int, weight: int, draw: float) -> tuple[int, list[Any]]:
+        """Learn or predict one event without a batch; see `PreparedEvents.run`."""
+        statistics = self._statistics
+        vocabulary, layout, classes = statistics.vocabulary, statistics.layout, statistics.classes
+        key = (
+            statistics.pin.edition,
+            self._learners.pin.edition,
+            self._dependence.pin.edition,
+            id(self._posterior.weights),  # held by the arrays
+            len(classes),
+            len(layout.groups),
+            len(layout.fields),
+            vocabulary.moves,
+            self.prediction,
+            self.floor,
+            self.switching_rate,
+        )
+        return self._prepared.run(vocabulary.size, key, event, label, weight, draw, self._arrays_alone)
+
+    def _arrays_alone(
+        self, size: EventSize, former: Workspace | None
+    ) -> tuple[Workspace, MixtureArrays] | None:
+        """Return a workspace for events of this size, and the model's arrays; None if they need a batch."""
+        self._reserve(0)
+        statistics, plan, learners = self._statistics, self._plan, self._learners
+        estimator, state = self._dependence.alone(statistics)
+        if estimator is None or learners.features.is_moving:
+            return None
+        readings, tables, presence = self._readings_now(), self._tables(), self._presence()
+        lays = plan.byte_rates.size > 0 and not learners.grams.is_there
+        bits = learners.grams.bits if learners.grams.is_there else 0
+        shape = len(statistics.classes), len(self._readings), len(self._sources.decays), bits
+        workspace = former
+        if workspace is None or workspace.size != size or workspace.shape != shape:
+            workspace = Workspace.with_capacity(size, plan, shape)
+        capacity = min(map(len, statistics.row_tables()))
+        return workspace, MixtureArrays(
+            model=ModelArrays.of_model(tables, statistics.vocabulary, character_table()),
+            presence=presence,
+            decayed=statistics.decayed.tables,
+            learners=learners.tables,
+            weights=self._posterior.weights,
+            readings=readings,
+            plan=plan,
+            estimator=estimator,
+            secret=process_secret(),
+            choices=np.array([capacity, self._mode, state, lays]),
+            draws=np.zeros(1),
+            rate=np.array([self.switching_rate], dtype=np.float64),
+            answers=workspace.answers,
+            no_answers=workspace.no_answers,
+            grams=workspace.grams,
+            scratch=workspace.scratch,
+            learner_scratch=workspace.learner_scratch,
+        )
+
+    @property
+    def _mode(self) -> int:
+        """Mode of `run_hypotheses`.
+
+        With one hypothesis the mean is that hypothesis, bit for bit: MAP does not divide by the sum.
+        """
+        mode = MAP if self._is_alone else _MODES[self.prediction]
+        return FLOORED if self.floor and mode == MIXTURE else mode
 
     def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
         """Return False also if the features are nearly full."""
@@ -455,25 +578,16 @@ class BayesOptimalNB(CountingModel):
         )
         most = most_features(batch) if self._plan.takes_features else 0
         learner_scratch = AdaptiveScratch.with_capacity(self._plan, K, most, grams.buckets.size)
-        items = AttributionItems.none()
+        items = None
         if explain is not None:
             items = AttributionItems.with_capacity(encoded, self._plan, learner_scratch, explain, of)
             if of[0] >= 0:  # one event
                 items = items._replace(dependence=self._dependence.log_odds(encoded, statistics, of))
-        answers = Answers(
-            np.zeros((n if predict else 0, K)),
-            np.zeros((n if predict else 0, H)),
-            np.zeros((n if joints else 0, H, K)),
-            np.zeros(n if predict and self.tells_evidence else 0),
-            np.zeros((2, K)),
-            items,
-        )
+        evidence = n * (predict and self.tells_evidence)
+        answers = Answers.with_capacity(H, K, n * predict, n * joints, evidence, items)
         self._reserve(2 * most if learn else 0)
         bits = (batch.value + 0.0).view(np.uint64)
-        # With one hypothesis the mean is that hypothesis, bit for bit: MAP does not divide by the sum.
-        mode = MAP if sum(h.weight > 0.0 for h in self.hypotheses) == 1 else _MODES[self.prediction]
-        mode = FLOORED if self.floor and mode == MIXTURE else mode
-        draws = np.zeros(n)
+        mode, draws = self._mode, np.zeros(n)
         if predict and mode == GIBBS:  # predictions without learning draw as the next event does
             draws += uniforms(self.seed, self._met, n if learn else 1)
         dependence, awake = self._dependence.joints(encoded, statistics, learn=learn)
@@ -489,6 +603,7 @@ class BayesOptimalNB(CountingModel):
             done = run_hypotheses(
                 done, state, readings, self._plan, batch, bits, bags, grams, mode, draws, self.switching_rate,
                 learn, late, scratch, learner_scratch, dependence, awake, answers,
+                answers.items,
             )  # fmt: skip
             if done < n:
                 self._reserve(

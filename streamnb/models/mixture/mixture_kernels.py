@@ -29,6 +29,7 @@ from streamnb.models.mixture.hypothesis_log_likelihood import HypothesisScratch,
 from streamnb.models.mixture.mixture_attribution import attribute_event
 from streamnb.models.naive_bayes.joint_log_likelihood import score_priors
 from streamnb.models.naive_bayes.naive_bayes_kernels import evidence_per_token, learn_event, unlearn_event
+from streamnb.models.softmax.feature_extraction import most_features_of
 from streamnb.models.softmax.quantile_bins import has_capacity_for_values
 from streamnb.scoring.prequential_scores import ESCAPE
 from streamnb.statistics.class_priors import LEARNED
@@ -61,6 +62,26 @@ class Answers(NamedTuple):
     evidence: Floats
     scratch: Floats
     items: AttributionItems
+
+    @classmethod
+    def with_capacity(
+        cls,
+        hypotheses: int,
+        classes: int,
+        asked: int,
+        joints: int = 0,
+        evidence: int = 0,
+        items: AttributionItems | None = None,
+    ) -> Answers:
+        """Return room for the answers about so many events."""
+        return cls(
+            np.zeros((asked, classes)),
+            np.zeros((asked, hypotheses)),
+            np.zeros((joints, hypotheses, classes)),
+            np.zeros(evidence),
+            np.zeros((2, classes)),
+            AttributionItems.none() if items is None else items,
+        )
 
 
 @kernel
@@ -171,6 +192,7 @@ def run_hypotheses(
     dependence: Any,
     awake: int,
     answers: Answers,
+    items: Any,
 ) -> Any:
     """Predict from event `first` on, update the posterior by each P_h(label), then learn.
 
@@ -193,19 +215,20 @@ def run_hypotheses(
         dependence: float64[D, n, K], log P(class, event) of one-dependence estimators, computed before.
         awake: the first event that gated one-dependence estimators predict.
         answers: are filled.
+        items: of the answers; None compiles a kernel without attribution.
 
     Returns n, or the event before which histograms, features or bins need more capacity.
     """
     tables, presence, decayed, learners, weights = state
     H = plan.kind.size
-    most = learner_scratch.extracted.keys.size
-    learns_more = most > 0
+    takes_features = learner_scratch.extracted.keys.size > 0
+    learns_more = takes_features
     by_hypothesis, log_likelihoods = learner_scratch.answers, learner_scratch.log_likelihoods
     pooled = plan.opinions.size
     for h in range(H):
         learns_more |= plan.kind[h] != NAIVE
     for e in range(first, batch.label.size):
-        k = batch.label[e]
+        k, most = batch.label[e], most_features_of(batch, e) if takes_features else 0
         learns = learn and k >= 0
         if learns and not has_capacity(presence.histograms, presence.slot, presence.texts, k, bags.most):
             return e
@@ -240,11 +263,11 @@ def run_hypotheses(
             answers.evidence[e] = evidence_per_token(tables, batch, e, joint, product)
         if answers.joints.shape[0]:
             _copy_joints(plan, dependence, e, awake, scratch.joint, learner_scratch.logs, answers.joints[e])
-        if answers.items.odds.size:
+        if items is not None and items.odds.size:
             _fill_shares(weights.log_posterior, mode, uniforms[e], log_likelihoods)  # overwritten below
             attribute_event(
                 state, readings, plan, batch, bags, grams, e, pooled, answers.probabilities[e],
-                log_likelihoods, scratch, learner_scratch, answers.items,
+                log_likelihoods, scratch, learner_scratch, items,
             )  # fmt: skip
         if learns:
             for h in range(H):

@@ -17,13 +17,14 @@ import numpy as np
 
 from streamnb.features.encoded_batch import Batch, Encoded
 from streamnb.kernels.array_types import Floats
+from streamnb.kernels.growable_arrays import Growable, PinnedArrays
 from streamnb.models.mixture.hypothesis_kinds import AnyHypothesis, OneDependence
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
-from streamnb.models.one_dependence.averaged_one_dependence import averaged_log_odds
+from streamnb.models.one_dependence.averaged_one_dependence import AveragedScratch, averaged_log_odds
 from streamnb.models.one_dependence.batch_value_codes import BatchValues, CodeTables, has_only_texts
 from streamnb.models.one_dependence.one_dependence_kernels import CodedEvents, PairSmoothing
 from streamnb.models.one_dependence.pair_counts import PairCounts
-from streamnb.models.one_dependence.pair_model import PairModel
+from streamnb.models.one_dependence.pair_model import CODED, GATED, NO_ESTIMATOR, Estimator, PairModel
 from streamnb.models.one_dependence.value_codes import MISSING
 from streamnb.statistics.memory_budget import MemoryComponent
 from streamnb.values.attribute_kinds import CONTINUOUS
@@ -38,7 +39,7 @@ _MOST_MEMORY = (
 _WEIGHT = "averaged_prior_weight"  # key in a state
 
 
-class OneDependenceOpinions:
+class OneDependenceOpinions(Growable):
     """One-dependence estimators of a mixture, each with its own counts. Texts are ignored.
 
     Args:
@@ -47,6 +48,7 @@ class OneDependenceOpinions:
     """
 
     def __init__(self, hypotheses: Sequence[AnyHypothesis], memory: int | None = None) -> None:
+        self.pin = PinnedArrays()
         self._estimators = [h for h in hypotheses if isinstance(h, OneDependence)]
         self._models = [
             PairModel(h.max_values, _memory_of(h), max_attributes=h.max_attributes) for h in self._estimators
@@ -101,6 +103,33 @@ class OneDependenceOpinions:
             events = CodedEvents(tables.encode(read, labels >= 0), labels, batch.weight)
             model.run(events, K, _reading(h), own)
         return found, awake
+
+    def alone(self, statistics: SufficientStatistics) -> tuple[Estimator | None, int]:
+        """Return the arrays for single events, and the state of the estimator; None if they need a batch."""
+        K, D = len(statistics.classes), len(self._estimators)
+        if not D or self._waits:
+            return Estimator.none(K, D), GATED if D else NO_ESTIMATOR
+        model, counts = self._models[0], self._counts[0]
+        tables, sizes = self._tables[0].arrays(statistics), counts.sizes
+        if D > 1 or tables is None or model.coded.sizes is not sizes or counts.classes != K:
+            return None, CODED
+        room = AveragedScratch.with_capacity(min(sizes.size, len(counts.tables.pair_first)), K)
+        codes, joints = np.empty((1, sizes.size), dtype=np.int32), np.empty((1, 1, K))
+        missing = np.zeros((sizes.size + 1, 3), dtype=np.int64)
+        smoothing = _reading(self._estimators[0])
+        return Estimator(
+            counts.tables, smoothing, tables, codes, missing, np.full(1, -1), joints, room
+        ), CODED
+
+    def add_codes(self, statistics: SufficientStatistics, missing: Sequence[Sequence[int]]) -> bool:
+        """Give codes to values that a single event has first; return False if it needs a batch."""
+        added = self._tables[0].add(statistics.vocabulary, missing)
+        return added and self._models[0].make_room(len(statistics.classes))
+
+    def note_single_event(self) -> None:
+        """Record an event that was learned without a batch."""
+        for counts in self._counts if not self._waits else ():
+            counts.events += 1
 
     def unlearn(self, encoded: Encoded, statistics: SufficientStatistics) -> int:
         """Unlearn events in order, up to the first that was not learned; return the number."""

@@ -44,7 +44,9 @@ _INT, _INTS = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
 _REAL, _REALS = np.zeros(0), np.zeros((0, 0))
 _COUNTS = (_INT, _INTS, _INTS, _INT, _INT, _INT, Histograms.empty(0, 64, 8))
 _TABLES = CountViews(*_COUNTS, _INTS, _REALS, _REALS, _REAL, _REAL, _REAL, _REAL, _REAL, 0)
-_pin, _pinned = pinning(ModelArrays.of_model(_TABLES, Vocabulary(), np.zeros(0, dtype=np.int32)))
+NO_MODEL = ModelArrays.of_model(_TABLES, Vocabulary(), np.zeros(0, dtype=np.int32))
+"""Arrays of the types that kernels take, for `pinning`."""
+_pin, _pinned = pinning(NO_MODEL)
 
 
 @kernel
@@ -95,6 +97,73 @@ def _pair(carved: Any) -> Any:
     return (both[0], both[1]), at
 
 
+@inlined
+def encode_single(
+    label: int,
+    weight: int,
+    text: npt.NDArray[np.uint8],
+    lengths: Ints,
+    attributes: Codes,
+    value: Floats,
+    size: int,
+    arrays: ModelArrays,
+    scratch: Floats,
+    at: int,
+) -> Any:
+    """Tokenize and look up one event; return (tokens, rows, the end of the scratch, batch, its tokens).
+
+    The first is -1 if a row lacks capacity, or an item occurs less than once. Then words may have got rows.
+    `batch` has the hashes of the look-up in place of keys. `at` is the first free word of the scratch. For
+    other arguments see `run_single`.
+    """
+    m, learns = lengths.shape[1], label >= 0
+    n_bytes, n_tokens = most_tokens_within(text.size, m)
+    (item_ends, amount), at = _pair(carve(scratch, at, (2, m), np.int64))
+    item_rows, at = carve(scratch, at, (m + 1,), np.int64)
+    groups, at = carve(scratch, at, (m,), np.int32)
+    (wholes, adds), at = _pair(carve(scratch, at, (2, m), np.bool_))
+    lowered, at = carve(scratch, at, (text.size,), np.uint8)
+    out, at = carve(scratch, at, (n_bytes,), np.uint8)
+    token_ends, at = carve(scratch, at, (n_tokens,), np.int64)
+    places, at = carve(scratch, at, (n_tokens,), np.uint64)
+    rows, at = carve(scratch, at, (n_tokens,), np.int32)
+    of_event, at = carve(scratch, at, (6,), np.int64)
+    time, at = carve(scratch, at, (1,), np.float64)
+    finite, at = carve(scratch, at, (value.size,), np.float64)
+    fields, at = carve(scratch, at, (value.size,), np.int32)
+    owners = attributes[: attributes.size - value.size]
+    tokens, values = np.int64(-1), 0
+    if at <= scratch.size and _fill_items(lengths, owners, item_ends, wholes, groups, amount):
+        adds[:] = learns
+        item_rows[0] = 0
+        tokens = np.int64(0)
+        if m:
+            filled = lowered, out, token_ends, places, item_rows
+            tokens = tokenize(text, item_ends, wholes, groups, arrays.secret, arrays.characters, filled)
+            found = out, token_ends[:tokens], places[:tokens], item_rows, groups, adds
+            token, size = look_up(0, found, size, arrays.keys, rows)
+            if token != DONE or size > arrays.tables.table.shape[0]:
+                tokens = np.int64(-1)
+        values = _fill_values(attributes[owners.size :], value, fields, finite)
+    of_event[0], of_event[1], of_event[2], of_event[3] = 0, m, 0, values
+    of_event[4], of_event[5], time[0] = label, weight, np.nan
+    batch = Batch(
+        event_items=of_event[:2],
+        item_group=groups,
+        item_amount=amount,
+        item_rows=item_rows,
+        rows=rows[: max(tokens, 0)],
+        keys=places[: max(tokens, 0)],
+        event_values=of_event[2:4],
+        value_field=fields[:values],
+        value=finite[:values],
+        label=of_event[4:5],
+        weight=of_event[5:],
+        time=time,
+    )
+    return tokens, size, at, batch, (out, token_ends[: max(tokens, 0)], item_ends, wholes)
+
+
 @kernel
 def run_single(
     label: int,
@@ -121,61 +190,18 @@ def run_single(
     """
     arrays = _pinned(words)
     tables = arrays.tables
-    K, m, learns = tables.classes.size, lengths.shape[1], label >= 0
-    n_bytes, n_tokens = most_tokens_within(text.size, m)
-    (item_ends, amount), at = _pair(carve(scratch, K, (2, m), np.int64))
-    item_rows, at = carve(scratch, at, (m + 1,), np.int64)
-    groups, at = carve(scratch, at, (m,), np.int32)
-    (wholes, adds), at = _pair(carve(scratch, at, (2, m), np.bool_))
-    lowered, at = carve(scratch, at, (text.size,), np.uint8)
-    out, at = carve(scratch, at, (n_bytes,), np.uint8)
-    token_ends, at = carve(scratch, at, (n_tokens,), np.int64)
-    places, at = carve(scratch, at, (n_tokens,), np.uint64)
-    rows, at = carve(scratch, at, (n_tokens,), np.int32)
-    of_event, at = carve(scratch, at, (6,), np.int64)
-    time, at = carve(scratch, at, (1,), np.float64)
-    finite, at = carve(scratch, at, (value.size,), np.float64)
-    fields, at = carve(scratch, at, (value.size,), np.int32)
-    (joint, product), at = _pair(carve(scratch, at, (2, K), np.float64))
+    K, learns = tables.classes.size, label >= 0
+    (joint, product), at = _pair(carve(scratch, K, (2, K), np.float64))
     (missed, exponent), at = _pair(carve(scratch, at, (2, K), np.int64))
-    if at + 2 * n_tokens > scratch.size:
-        return -1 - size
-
-    owners = attributes[: attributes.size - value.size]
-    if not _fill_items(lengths, owners, item_ends, wholes, groups, amount):
-        return -1 - size
-    adds[:] = learns
-    item_rows[0] = 0
-    tokens = 0
-    if m:
-        filled = lowered, out, token_ends, places, item_rows
-        tokens = tokenize(text, item_ends, wholes, groups, arrays.secret, arrays.characters, filled)
-        found = out, token_ends[:tokens], places[:tokens], item_rows, groups, adds
-        token, size = look_up(0, found, size, arrays.keys, rows)
-        if token != DONE or size > tables.table.shape[0]:
-            return -1 - size
-    values = _fill_values(attributes[owners.size :], value, fields, finite)
-    of_event[0], of_event[1], of_event[2], of_event[3] = 0, m, 0, values
-    of_event[4], of_event[5], time[0] = label, weight, np.nan
-    batch = struct_of(
-        Batch(
-            event_items=of_event[:2],
-            item_group=groups,
-            item_amount=amount,
-            item_rows=item_rows,
-            rows=rows[:tokens],
-            keys=places[:0],  # features are not read
-            event_values=of_event[2:4],
-            value_field=fields[:values],
-            value=finite[:values],
-            label=of_event[4:5],
-            weight=of_event[5:],
-            time=time,
-        )
+    tokens, size, at, encoded, _ = encode_single(
+        label, weight, text, lengths, attributes, value, size, arrays, scratch, at
     )
+    if tokens < 0 or at + 2 * tokens > scratch.size:
+        return -1 - size
+    batch = struct_of(encoded)
     most = 0
     if tables.histograms.used.size:
-        spare = carve(scratch, at, (4 * n_tokens,), np.int32)[0]
+        spare = carve(scratch, at, (4 * tokens,), np.int32)[0]
         most = mark_repeats(batch, tables.kinds, arrays.secret, spare)
     answers = carve(scratch, 0, (1, K), np.float64)[0][: 0 if learns else 1]
     told = answers, answers[:0], product[:0]  # no evidence

@@ -24,10 +24,10 @@ from streamnb.kernels.growable_arrays import Growable, PinnedArrays, keep_rows, 
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews, SmoothingParams
 from streamnb.models.naive_bayes.state_copy import StateCopy
 from streamnb.statistics.count_sources import Sources
-from streamnb.statistics.counts import Counts, row_sums
+from streamnb.statistics.counts import Counts
 from streamnb.statistics.decayed_counts import DecayedCounts
 from streamnb.statistics.document_frequency import DocumentFrequency
-from streamnb.statistics.lightest_rows import drop_lightest
+from streamnb.statistics.lightest_rows import drop_lightest, row_sums
 from streamnb.statistics.memory_budget import KEPT, MemoryBudget, MemoryUse
 from streamnb.statistics.moments import Moments
 from streamnb.values.attribute_kinds import NOMINAL, STOPPED, UNKNOWN
@@ -325,7 +325,7 @@ class SufficientStatistics(Growable):
     def _close_holes(self) -> None:
         """Move some rows into holes; during a copy, only if the vocabulary is full."""
         if self.unfinished_copy is None:
-            width = sum(table[:1].nbytes for table in self._row_tables())
+            width = sum(table[:1].nbytes for table in self.row_tables())
             self._sweep(max(1, _SLICE // (_ROW + width)))
         elif self.vocabulary.size > self.vocabulary.used[1] - self.vocabulary.holes:
             self.finish_copy()
@@ -334,7 +334,7 @@ class SufficientStatistics(Growable):
         """Compact `rows` more rows of the vocabulary, and of all tables with it."""
         first = int(self.vocabulary.at[0])
         moved, to, stop = self.vocabulary.compact(rows)
-        for table in self._row_tables():
+        for table in self.row_tables():
             keep_rows(table, moved, stop, to, first)
         passed = slice(*np.searchsorted(self.survivors, [first, stop], side="right"))
         self.survivors = self.survivors.copy()  # a state may share the old array
@@ -360,7 +360,8 @@ class SufficientStatistics(Growable):
         is_gone = (rows >= first) | ((rows == UNKNOWN) & (first < _NEVER))
         return np.where(is_gone, np.int32(STOPPED), rows)
 
-    def _row_tables(self) -> list[Array]:
+    def row_tables(self) -> list[Array]:
+        """Return every table that has a row for each word and value."""
         presence = [self.presence.counts.table] if self.presence else []
         return [self.counts.table, *presence, *self.decayed.row_tables]
 

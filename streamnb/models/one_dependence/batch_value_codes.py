@@ -6,7 +6,7 @@ attribute. Values without a code are looked up individually by text or magnitude
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,14 +16,14 @@ from streamnb.features.feature_layout import Layout
 from streamnb.features.tokenizer import TokenBuffer
 from streamnb.features.vocabulary import Vocabulary
 from streamnb.kernels.array_types import Ints
+from streamnb.kernels.growable_arrays import Growable
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
+from streamnb.models.one_dependence.single_event_codes import BY_ROW, MAGNITUDES, NOT_MET, CodeArrays
 from streamnb.models.one_dependence.value_codes import MISSING, REST, UNKNOWN, CodedValues, magnitudes
 from streamnb.values.attribute_kinds import CONTINUOUS, NOMINAL
 from streamnb.values.type_aliases import Codes, Flags
 
-_MAGNITUDES = 1 << 14
 _TABLED = 256  # attributes whose magnitudes have a table
-_NOT_MET = -2
 
 
 def has_only_texts(batch: Batch, layout: Layout) -> bool:
@@ -94,14 +94,14 @@ class BatchValues(NamedTuple):
         return _own_text(self.encoded.tokens, int(self.items[i]))
 
 
-class CodeTables:
+class CodeTables(Growable):
     """Tables from rows and magnitudes to codes."""
 
     def __init__(self, coded: CodedValues) -> None:
         self.coded = coded
         self._type = np.int16 if coded.most < 1 << 14 else np.int32
         self._by_row: Codes = np.zeros(0, dtype=self._type)
-        self._by_magnitude: Codes = np.zeros((0, _MAGNITUDES), dtype=self._type)
+        self._by_magnitude: Codes = np.zeros((0, MAGNITUDES), dtype=self._type)
         self._vocabulary: tuple[Vocabulary, int] | None = None
         self._layout: Layout | None = None
         self._numbers: dict[int, Ints] = {}
@@ -117,6 +117,31 @@ class CodeTables:
         """True while no attribute has appeared."""
         return bool(self.coded.most_attributes) and not self.coded.numbers
 
+    def arrays(self, statistics: SufficientStatistics) -> CodeArrays | None:
+        """Return the tables for `code_one`; None if codes are wider than it takes."""
+        if self._type is not np.int16:
+            return None
+        numbers = self._numbers_of(statistics.layout)
+        by_row = self._codes_of_rows(statistics.vocabulary)
+        by_magnitude = self._codes_of_magnitudes(numbers[CONTINUOUS])
+        return CodeArrays(by_row, by_magnitude, numbers[NOMINAL], numbers[CONTINUOUS], self.coded.is_full)
+
+    def add(self, vocabulary: Vocabulary, missing: Sequence[Sequence[int]]) -> bool:
+        """Give codes to values that are learned next; return False, and add none, if a table has no place.
+
+        Each value is (attribute, field or -1, row or place of the magnitude), as `code_one` found them.
+        """
+        by_row = self._codes_of_rows(vocabulary)
+        if any(key < 0 or field >= len(self._by_magnitude) for _, field, key in missing):
+            return False
+        for number, field, key in missing:
+            if field == BY_ROW:
+                by_row[key] = self.coded.code(number, vocabulary.key(key).decode(), adds=True)
+            else:
+                code = self.coded.code(number, key - MAGNITUDES // 2, adds=True)
+                self._by_magnitude[field, key] = code
+        return True
+
     def encode(self, read: BatchValues, adds: Flags) -> Codes:
         """Return the codes of n events, shape (n, attributes); events with `adds` get new codes."""
         self._add_attributes(read, adds)
@@ -125,7 +150,7 @@ class CodeTables:
         if read.items.size:
             table, rows = self._codes_of_rows(read.statistics.vocabulary), read.rows
             own, at = numbers[NOMINAL][batch.item_group[read.items]], read.item_events
-            met = np.where(rows >= 0, table.take(rows, mode="clip"), _NOT_MET)
+            met = np.where(rows >= 0, table.take(rows, mode="clip"), NOT_MET)
             ids = np.where(rows >= 0, rows, -1 - np.arange(rows.size))
             left = _put(met, own, at, codes)
             for i, code in self._look_up(left, ids, own, at, adds, read.text, codes):
@@ -133,10 +158,10 @@ class CodeTables:
                     table[rows[i]] = code
         if read.magnitudes.size:
             own, at, fields = numbers[CONTINUOUS][batch.value_field], read.value_events, batch.value_field
-            table, places = self._codes_of_magnitudes(numbers[CONTINUOUS]), read.magnitudes + _MAGNITUDES // 2
+            table, places = self._codes_of_magnitudes(numbers[CONTINUOUS]), read.magnitudes + MAGNITUDES // 2
             is_tabled = fields < len(table)
-            met = np.where(is_tabled, table[np.where(is_tabled, fields, 0), places], _NOT_MET)
-            ids = fields * np.int64(_MAGNITUDES) + places
+            met = np.where(is_tabled, table[np.where(is_tabled, fields, 0), places], NOT_MET)
+            ids = fields * np.int64(MAGNITUDES) + places
             left = _put(met, own, at, codes)
             for i, code in self._look_up(left, ids, own, at, adds, read.magnitudes.item, codes):
                 if is_tabled[i]:
@@ -190,7 +215,12 @@ class CodeTables:
 
     def _codes_of_magnitudes(self, numbers: Ints) -> Codes:
         fields = min(int(np.flatnonzero(numbers >= 0).max(initial=-1)) + 1, _TABLED)
+        have = len(self._by_magnitude)
         self._by_magnitude = _grown(self._by_magnitude, max(fields, 1), max(fields, 1))
+        for field in range(have, fields):
+            for key, code in self.coded.codes[numbers[field]].items() if numbers[field] >= 0 else ():
+                if isinstance(key, int):
+                    self._by_magnitude[field, key + MAGNITUDES // 2] = code
         return self._by_magnitude
 
     def _look_up(
@@ -227,7 +257,7 @@ class CodeTables:
 def _put(met: Codes, numbers: Ints, events: Ints, codes: Codes) -> Ints:
     """Set the codes of values found in a table; return the indices of all other values."""
     is_known = numbers >= 0
-    is_met = is_known & (met != _NOT_MET)
+    is_met = is_known & (met != NOT_MET)
     codes[events[is_met], numbers[is_met]] = met[is_met]
     return np.flatnonzero(is_known & ~is_met)
 
@@ -235,7 +265,7 @@ def _put(met: Codes, numbers: Ints, events: Ints, codes: Codes) -> Ints:
 def _grown(table: Codes, least: int, to: int) -> Codes:
     if len(table) >= least:
         return table
-    grown = np.full((to, *table.shape[1:]), _NOT_MET, dtype=table.dtype)
+    grown = np.full((to, *table.shape[1:]), NOT_MET, dtype=table.dtype)
     grown[: len(table)] = table
     return grown
 

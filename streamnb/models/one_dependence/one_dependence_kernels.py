@@ -86,9 +86,9 @@ def _can_unlearn(tables: Any, codes: Any, e: int, k: int, weight: int) -> bool:
             continue
         if tables.values[start + v, k] < weight:
             return False
-        first, rows = tables.pair_first[a], tables.rows
         for b in range(a + 1, paired):
-            if codes[e, b] >= 0 and tables.pairs[first[b] + v * rows[b] + codes[e, b], k] < weight:
+            first = tables.pair_first[a, b] + v * tables.rows[b]
+            if codes[e, b] >= 0 and tables.pairs[first + codes[e, b], k] < weight:
                 return False
     return True
 

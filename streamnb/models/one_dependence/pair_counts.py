@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamnb.kernels.array_types import Floats, Ints
+from streamnb.kernels.growable_arrays import Growable
 from streamnb.models.one_dependence.averaged_one_dependence import AveragedScratch
 from streamnb.models.one_dependence.one_dependence_kernels import (
     CodedEvents,
@@ -25,7 +26,7 @@ Counts = Ints
 _FEW_CLASSES = 4
 
 
-class PairCounts:
+class PairCounts(Growable):
     """Counts of events given as codes of d attributes and a class.
 
     Only the first attributes are counted in pairs, as many as fit `memory`. That number falls as values and
@@ -101,7 +102,7 @@ class PairCounts:
         is_paired = tables.pair_first.shape[0] == P
         if not (has_rows and is_paired and classes <= tables.classes.size):
             self._move(sizes, classes, P)
-        self.sizes, self.classes = sizes, classes
+        vars(self)["sizes"], self.classes = sizes, classes  # kernels do not read them
 
     def run(self, events: CodedEvents, reading: PairSmoothing, joints: Floats) -> None:
         """Learn the labelled events in order; capacity must have been reserved.

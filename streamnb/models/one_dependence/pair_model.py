@@ -3,22 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamnb.kernels.array_types import Floats, Ints
-from streamnb.models.one_dependence.one_dependence_kernels import CodedEvents, PairSmoothing
+from streamnb.kernels.growable_arrays import Growable
+from streamnb.kernels.structs import struct_type
+from streamnb.models.one_dependence.averaged_one_dependence import AveragedScratch
+from streamnb.models.one_dependence.one_dependence_kernels import CodedEvents, PairArrays, PairSmoothing
 from streamnb.models.one_dependence.pair_counts import PairCounts
+from streamnb.models.one_dependence.single_event_codes import CodeArrays
 from streamnb.models.one_dependence.value_codes import MISSING, CodedValues
 from streamnb.values.parameter_checks import check_capacity
 from streamnb.values.state_validation import count, state_errors
 from streamnb.values.type_aliases import Array, Codes, State
 
 _UNASKED = np.empty((0, 0))
+NO_ESTIMATOR, GATED, CODED = range(3)  # states of an estimator
 
 
-class PairModel:
+@struct_type
+class Estimator(NamedTuple):
+    """An estimator that predicts a single event, and its scratch.
+
+    Attributes:
+        pairs: its counts.
+        smoothing: of the counts.
+        tables: from values to codes.
+        codes: int32[1, d], of the event.
+        missing: int64[d + 1, 3], the values without a code, see `code_one`.
+        no_label: int64[1], -1.
+        joints: float64[estimators, 1, K], log P(class, event).
+        scratch: of the kernel.
+    """
+
+    pairs: PairArrays
+    smoothing: PairSmoothing
+    tables: CodeArrays
+    codes: Codes
+    missing: Ints
+    no_label: Ints
+    joints: Floats
+    scratch: AveragedScratch
+
+    @classmethod
+    def none(cls, classes: int, estimators: int = 0) -> Estimator:
+        """Return the arrays of a mixture without estimators, or whose estimators are gated."""
+        return cls(
+            PairCounts(0).tables,
+            PairSmoothing(1.0, 1.0),
+            CodeArrays.none(),
+            np.zeros((1, 0), dtype=np.int32),
+            np.zeros((1, 3), dtype=np.int64),
+            np.full(1, -1),
+            np.zeros((estimators, 1, classes)),
+            AveragedScratch.with_capacity(0, classes),
+        )
+
+
+class PairModel(Growable):
     """Codes and counts of a stream; the results do not depend on how calls split the stream.
 
     Args:
@@ -52,6 +96,13 @@ class PairModel:
             if event.labels[0] >= 0:
                 self._learn_one(event, reading)
         self.counts.reserve(self.coded.sizes, classes)
+
+    def make_room(self, classes: int) -> bool:
+        """Reserve capacity for all codes, as `run` does; return False if the memory limit is near."""
+        sizes = self.coded.sizes
+        if fits := self._fits(sizes, classes):
+            self.counts.reserve(sizes, classes)
+        return fits
 
     def _fits(self, sizes: Ints, classes: int) -> bool:
         counts = self.counts

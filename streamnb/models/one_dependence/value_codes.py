@@ -25,6 +25,7 @@ import numpy as np
 
 from streamnb.errors import SnapshotError
 from streamnb.kernels.array_types import Floats, Ints
+from streamnb.kernels.growable_arrays import Growable
 from streamnb.values.attribute_kinds import CONTINUOUS, NOMINAL
 from streamnb.values.nominal_values import LARGEST
 from streamnb.values.state_validation import checked_attributes, plain_attribute, state_errors
@@ -36,13 +37,13 @@ REST = 0
 UNKNOWN = object()
 """Key of a value that always gets the code REST."""
 _DIGITS = 2
-_SHIFT = 52 - _DIGITS
+SHIFT = 52 - _DIGITS
 _FEW = 4  # below this number, reading values one by one is faster than as an array
 _AS_DOUBLE, _AS_BITS = struct.Struct("<d"), struct.Struct("<q")
 Key = str | int | None
 
 
-class CodedValues:
+class CodedValues(Growable):
     """Numbers of attributes, and codes of their values.
 
     Code 0 of every attribute is REST, for values that arrive when `most` values already have codes.
@@ -66,9 +67,10 @@ class CodedValues:
     @property
     def sizes(self) -> Ints:
         """Number of codes of each attribute, including REST; the same array object until a code is added."""
-        if self._sizes is None:
-            self._sizes = np.array([len(codes) for codes in self.codes], dtype=np.int64)
-        return self._sizes
+        sizes = self._sizes
+        if sizes is None:
+            sizes = vars(self)["_sizes"] = np.array([len(codes) for codes in self.codes], dtype=np.int64)
+        return sizes
 
     def attribute(self, kind: int, name: Hashable) -> int:
         """Return the number of an attribute; assign one on its first use."""
@@ -96,7 +98,7 @@ class CodedValues:
             if not adds or key is UNKNOWN or self.has_rest(attribute, key):
                 return REST
             found = codes[key] = len(codes)
-            self._sizes = None
+            vars(self)["_sizes"] = None  # kernels do not read it
         return found
 
     def has_rest(self, attribute: int, key: Key) -> bool:
@@ -134,4 +136,4 @@ class CodedValues:
 
 def magnitudes(values: Floats) -> Ints:
     """Return sign, exponent and first binary digits of finite numbers as one integer; minus zero is zero."""
-    return (np.minimum(np.maximum(values, -LARGEST), LARGEST) + 0.0).view(np.int64) >> _SHIFT
+    return (np.minimum(np.maximum(values, -LARGEST), LARGEST) + 0.0).view(np.int64) >> SHIFT

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from streamnb.features.byte_ngrams import ByteNgrams
 from streamnb.kernels.array_types import Floats, Ints
-from streamnb.kernels.growable_arrays import blocks, roomier
+from streamnb.kernels.growable_arrays import Growable, blocks, roomier
 from streamnb.kernels.intrinsics import prefetch
 from streamnb.kernels.jit import inlined, kernel
 from streamnb.kernels.structs import struct_type
@@ -360,7 +360,7 @@ def _index(where: Any) -> Any:
     return where.nonzero() if 16 * np.count_nonzero(where) < where.size else where
 
 
-class ByteNgramTable:
+class ByteNgramTable(Growable):
     """The table of G learners. Its cells are allocated at the first event with a text.
 
     Args:

@@ -173,16 +173,29 @@ class ExtractedFeatures(NamedTuple):
         )
 
 
+def most_features_for(tokens: int, items: int, values: int) -> int:
+    """Return an upper bound of the features, owners and attributes of an event of this size."""
+    return 2 * tokens + items + (LAYOUTS + 1) * values + MOST_PAIRED * MOST_PAIRED + 8
+
+
+_most_features = inlined(most_features_for)
+
+
+@kernel
+def most_features_of(batch: Batch, e: int) -> int:
+    """Return `most_features_for` event e."""
+    first, stop = batch.event_items[e], batch.event_items[e + 1]
+    tokens = batch.item_rows[stop] - batch.item_rows[first]
+    return _most_features(tokens, stop - first, batch.event_values[e + 1] - batch.event_values[e])
+
+
 @kernel
 def most_features(batch: Batch) -> int:
     """Return an upper bound of the features, owners and attributes of any event of the batch."""
-    most = 0
+    most: Any = np.int64(0)
     for e in range(batch.label.size):
-        first, stop = batch.event_items[e], batch.event_items[e + 1]
-        tokens = batch.item_rows[stop] - batch.item_rows[first]
-        values = batch.event_values[e + 1] - batch.event_values[e]
-        most = max(most, 2 * tokens + (stop - first) + (LAYOUTS + 1) * values)
-    return most + MOST_PAIRED * MOST_PAIRED + 8
+        most = max(most, most_features_of(batch, e))
+    return int(most)
 
 
 @inlined

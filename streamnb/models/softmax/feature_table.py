@@ -28,7 +28,15 @@ import numpy.typing as npt
 from streamnb.errors import SnapshotError
 from streamnb.features.keyed_hash import hash_word, process_secret
 from streamnb.kernels.array_types import Hashes, Ints
-from streamnb.kernels.growable_arrays import blocks, capacity_for, empty_slots, grown, keep_rows, widened
+from streamnb.kernels.growable_arrays import (
+    Growable,
+    blocks,
+    capacity_for,
+    empty_slots,
+    grown,
+    keep_rows,
+    widened,
+)
 from streamnb.kernels.intrinsics import prefetch
 from streamnb.kernels.jit import allocating, inlined, kernel
 from streamnb.kernels.structs import struct_type
@@ -352,7 +360,7 @@ def _forget(rows: Ints, features: FeatureTableArrays) -> None:
     size[AGE] += 1
 
 
-class FeatureTable:
+class FeatureTable(Growable):
     """The features of M gradient learners, within a memory budget.
 
     Once the budget is spent, new features are not added; existing features continue to learn.
@@ -386,6 +394,11 @@ class FeatureTable:
     def size(self) -> int:
         """Number of features that have a row, owners included."""
         return int(self._size[LIVE])
+
+    @property
+    def is_moving(self) -> bool:
+        """True if some former slots are not yet moved."""
+        return self._former.size > 0
 
     @property
     def n_bytes(self) -> int:

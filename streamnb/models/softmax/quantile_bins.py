@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.kernels.array_types import Floats, Ints
+from streamnb.kernels.growable_arrays import Growable
 from streamnb.kernels.jit import allocating, inlined, kernel
 from streamnb.kernels.structs import struct_type
 from streamnb.values.state_validation import ExpectedArray, real, reject, whole
@@ -212,7 +213,7 @@ def _move(old: Floats, at: Ints, firsts: Ints, sizes: Ints, pool: Floats) -> Non
             pool[firsts[f] + i] = old[at[f] + i]
 
 
-class QuantileBins:
+class QuantileBins(Growable):
     """The bins of continuous attributes, grown as they are met."""
 
     def __init__(self) -> None:
