@@ -9,7 +9,7 @@ import pytest
 from tests.house.test_layering import modules
 
 ALLOWED = {
-    "BayesOptimalNB._budget",
+    "LearnedMixture._budget",
     "BayesOptimalNB._encode",
     "BayesOptimalNB._taken_out",
     "HiddenMarkovNB._encode",

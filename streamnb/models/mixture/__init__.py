@@ -35,7 +35,8 @@ Invariants:
 * Random draws (mode "gibbs") depend on the seed and on the number of the event alone.
 
     module                         content
-    bayes_optimal_nb.py            the classifier: parameters, state, capacity
+    bayes_optimal_nb.py            the classifier: predict, learn, explain
+    learned_mixture.py             its state: parts, copies, memory budget
     bayes_optimal_classifier.py    the same posterior over any River classifiers
     hypotheses.py                  how a naive Bayes hypothesis reads counts
     hypothesis_kinds.py            the other kinds, and checks of a list of hypotheses

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Literal, Self
 
@@ -19,20 +19,18 @@ from streamnb.features.event_reader import SENTENCE, EventReader
 from streamnb.features.event_writer import EventWriter
 from streamnb.features.keyed_hash import process_secret
 from streamnb.features.tokenizer import character_table
-from streamnb.kernels.array_types import Floats
 from streamnb.models.interface.attribution import Item, explain_each
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Corrections, Events, Labels
-from streamnb.models.mixture.adaptive_state import AdaptiveScratch, AdaptiveState, HypothesisPlan
+from streamnb.models.mixture.adaptive_state import AdaptiveScratch
 from streamnb.models.mixture.attribution_items import AttributionItems, PartNames
-from streamnb.models.mixture.hypotheses import SmoothingTables, sources_of
 from streamnb.models.mixture.hypothesis_kinds import (
     DEFAULT_HYPOTHESES,
     AnyHypothesis,
     check_hypotheses,
-    naive_part,
 )
 from streamnb.models.mixture.hypothesis_log_likelihood import HypothesisScratch
+from streamnb.models.mixture.learned_mixture import LearnedMixture
 from streamnb.models.mixture.mixture_kernels import (
     FLOORED,
     GIBBS,
@@ -43,66 +41,20 @@ from streamnb.models.mixture.mixture_kernels import (
     unlearn_counts,
 )
 from streamnb.models.mixture.mixture_single_event import EventSize, MixtureArrays, PreparedEvents, Workspace
-from streamnb.models.mixture.one_dependence_hypotheses import OneDependenceOpinions
-from streamnb.models.naive_bayes.counting_model import CountingModel
-from streamnb.models.naive_bayes.group_smoothing import extended
-from streamnb.models.naive_bayes.learned_counts import begin_copy
 from streamnb.models.naive_bayes.linear_view import LinearView
-from streamnb.models.naive_bayes.naive_bayes_tables import SmoothingParams
 from streamnb.models.naive_bayes.single_event import EncodedEvent, SingleEvents
 from streamnb.models.naive_bayes.single_event_kernel import ModelArrays
-from streamnb.models.naive_bayes.state_copy import StateCopy
-from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.models.softmax.feature_extraction import most_features
 from streamnb.models.softmax.quantile_bins import places_for_values
-from streamnb.statistics.class_priors import LEARNED
-from streamnb.statistics.count_sources import Sources
 from streamnb.statistics.counter_rng import check_seed, uniforms
-from streamnb.statistics.document_frequency import NO_DOCUMENT_FREQUENCY, DocumentFrequencyArrays
-from streamnb.statistics.memory_budget import (
-    ByteNgramMemory,
-    MemoryBudget,
-    MemoryUse,
-    of_features,
-    of_rows,
-    of_runs,
-)
-from streamnb.statistics.sequential_posterior import SequentialPosterior
 from streamnb.values.attribute_kinds import text_kind
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.number_ranges import is_missing
 from streamnb.values.parameter_checks import check_whole
-from streamnb.values.state_validation import count, named
-from streamnb.values.state_validation import state_errors as reading_state
-from streamnb.values.type_aliases import Array, Aside, State, Times, Weights, concatenated
+from streamnb.values.type_aliases import Times, Weights
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
-_OF_PAIRS = 40  # share of a budget: with counts of values 1/32, which growth and a copy can triple
-_PREFIX = "posterior_"  # prefix of the posterior's arrays in a state
-_LEARNED = "learned_"  # prefix of the learners' arrays
-_PAIRS = "trees_"
 _MODES = {"mixture": MIXTURE, "map": MAP, "gibbs": GIBBS}
-
-
-class MixtureStateCopy:
-    """A `StateCopying`. Only the caller holds the arrays that were copied at once: they may be in files.
-
-    Args:
-        counts: the copy in slices, which the learner must preserve before it writes.
-        build_arrays: returns the other arrays.
-    """
-
-    def __init__(self, counts: StateCopy, build_arrays: Callable[[], Mapping[str, Array]]) -> None:
-        self._counts, self._build_arrays = counts, build_arrays
-
-    def advance(self, n_bytes: int) -> bool:
-        """Copy about `n_bytes` more; return True if the copy is complete."""
-        return self._counts.advance(n_bytes)
-
-    def state(self) -> State:
-        """Return JSON-able values, and arrays without spare capacity."""
-        meta, arrays = self._counts.state()
-        return meta, {**arrays, **self._build_arrays()}
 
 
 class _BagReader(EventReader):
@@ -114,7 +66,7 @@ class _BagReader(EventReader):
             writer.text(text_kind("multinomial"), name, "")
 
 
-class BayesOptimalNB(CountingModel):
+class BayesOptimalNB(LearnedMixture):
     r"""Naive Bayes models that share their counts, and adaptive members, under one posterior.
 
         P(v | x, D) = sum_h P_h(v | x, D) P(h | D)        P(h | D) ~ P(h) prod_t P_h(v_t | x_t, D_<t)
@@ -168,60 +120,27 @@ class BayesOptimalNB(CountingModel):
         floor: bool = True,  # noqa: FBT001, FBT002  as others; River sets parameters by name
         caution: bool = True,  # noqa: FBT001, FBT002  as `floor`
     ) -> None:
-        super().__init__(_BagReader(attributes))
         check_hypotheses(hypotheses)
         if prediction not in _MODES:
             raise ValueError(f"prediction must be one of {', '.join(_MODES)}, not {prediction!r}")
         check_seed(seed)
         check_whole("memory", memory, 0)
+        super().__init__(_BagReader(attributes), hypotheses, switching_rate, memory, caution=caution)
         for name, spec in self._reader.declared.items():
             if isinstance(spec, Text) and spec.event_model is not None:
                 raise ValueError(f"attribute {name!r}: the hypotheses choose how a text is read")
             if isinstance(spec, (Text, Nominal)) and 0.0 in (spec.alpha, spec.m):
                 raise ValueError(f"attribute {name!r}: smoothing of hypotheses must be above zero")
         self.attributes = attributes
-        self.hypotheses = hypotheses
-        self.switching_rate = switching_rate
         self.prediction = prediction
         self.seed = seed
-        self.memory = memory
         self.floor = floor
         self.caution = caution
         self._is_alone = sum(h.weight > 0.0 for h in hypotheses) == 1
-        self._readings = naive_part(hypotheses)
-        for reading in self._readings:
-            self._specs.check_p(reading.p)
-        self._plan = HypothesisPlan.from_hypotheses(hypotheses, is_cautious=caution)
-        self._sources = sources_of(self._readings)
-        self._statistics = SufficientStatistics(self._sources)
-        self._runs_memory: ByteNgramMemory | None = None
-        self._pairs_memory: int | None = None
-        self._learners = AdaptiveState(self._plan, memory)
-        self._dependence = OneDependenceOpinions(hypotheses)
-        self._posterior = self._new_posterior()
-        self._met = 0
         self._events, self._prepared = SingleEvents(), PreparedEvents()
-        self._smoothings = np.zeros((3, len(self._readings), 0))
-        self._sizes = np.zeros((4, 0))  # last row: number of declared values by group
-        self._last_readings: tuple[Floats, SmoothingTables | None] = self._smoothings, None
-
-    @property
-    def posterior(self) -> SequentialPosterior:
-        """P(h | D), the losses of the hypotheses and of the mixture, and their bound; read-only."""
-        return self._posterior
-
-    @property
-    def n_met(self) -> int:
-        """Number of events learned, or predicted while learning: the index of the next draw."""
-        return self._met
 
     corrections: Corrections = "counts"
     """Counts can be unlearned; posterior, half-lives, gradients, calibration, pools and bins cannot."""
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of all learned state, bytes, spare capacity included."""
-        return super().n_bytes + self._learners.n_bytes + self._dependence.n_bytes
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Return P(v | x) of every class v with examples; they sum to 1. Empty before any learning."""
@@ -292,18 +211,6 @@ class BayesOptimalNB(CountingModel):
         self._posterior = posterior
         self._learners.weigh_as(weighed)
 
-    def reset_adaptive(self) -> None:
-        """Reset the adaptive state: gradients, calibration, pools, bins, and counts with a half-life.
-
-        Counts without a half-life, including pairs, and the posterior stay, so the same events can be
-        unlearned as before. After a change of the stream a new softmax regression corrects naive Bayes within
-        some hundreds of events; an old one, with its smaller steps, needs thousands. See docs/monitors.md for
-        measurements.
-        """
-        self._statistics.finish_copy()
-        self._statistics.decayed.reset_adaptive()
-        self._learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
-
     def merge(self, other: Self) -> Self:
         """Raise ValueError: the posteriors of two streams do not determine a joint posterior.
 
@@ -313,48 +220,6 @@ class BayesOptimalNB(CountingModel):
         raise ValueError(
             "the posteriors of two streams cannot be merged; the counts of NaiveBayes models can"
         )
-
-    def copying(self, aside: Aside = concatenated, /) -> MixtureStateCopy:
-        """Return the current `state` as a copy in slices; features are copied at once, by `aside`."""
-        meta, arrays = self._posterior.state()
-        extra: dict[str, Any] = {"posterior": {**meta, "met": self._met}}
-        if self._learners.is_needed:
-            extra["learners"] = self._plan.described()
-        learned = self._learners.copying(len(self.classes), aside)
-        described, of_pairs = self._dependence.state()
-        if described:
-            extra["trees"] = described
-        counts = begin_copy(
-            self._statistics,
-            type(self).__name__,
-            extra,
-            {f"{_PREFIX}{name}": array for name, array in arrays.items()}
-            | {f"{_PAIRS}{name}": array for name, array in of_pairs.items()},
-        )
-        return MixtureStateCopy(
-            counts, lambda: {f"{_LEARNED}{name}": array for name, array in learned().items()}
-        )
-
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all state; return self. Raises ValueError for other hypotheses, and SnapshotError."""
-        learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
-        dependence = OneDependenceOpinions(self.hypotheses, self._pairs_memory)
-        posterior, met = self._new_posterior(), 0
-        if meta.get("type") == type(self).__name__:
-            with reading_state(f"a {type(self).__name__}"):
-                posterior, met = posterior_in(meta, arrays), count(meta["posterior"], "met")
-                if _weighed_by(posterior) != _weighed_by(self._posterior):
-                    raise ValueError(f"a state of other hypotheses, priors or switching rate: {posterior}")
-                if Sources.from_description(meta.get("sources", {})) != self._sources:
-                    raise ValueError("a state of other counts than the hypotheses need")
-                if self._learners.is_needed and meta.get("learners") != self._plan.described():
-                    raise ValueError("a state of other learners than the hypotheses")
-                dependence.load(meta.get("trees", []), named(arrays, _PAIRS), arrays["class_weights"])
-                learners.load(named(arrays, _LEARNED), len(meta["groups"]), len(meta["classes"]))
-        super().load_state(meta, arrays)
-        self._posterior, self._met, self._learners, self._dependence = posterior, met, learners, dependence
-        self._smoothings, self._sizes = self._smoothings[:, :, :0], self._sizes[:, :0]
-        return self
 
     def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
         self._prepared.forget()
@@ -455,55 +320,6 @@ class BayesOptimalNB(CountingModel):
         """
         mode = MAP if self._is_alone else _MODES[self.prediction]
         return FLOORED if self.floor and mode == MIXTURE else mode
-
-    def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
-        """Return False also if the features are nearly full."""
-        is_bounded = self._statistics.room is not None and self._plan.takes_features
-        has_room = super().has_capacity(classes, n_bytes, words)
-        # A batch must not skip the check that evicts features from a full table. Bound: one word every two
-        # bytes, with two features (itself, a pair); twelve values of five bytes, with 16 features each.
-        features, grams = self._learners.features, self._learners.grams
-        return has_room and not (
-            is_bounded and (features.is_short(classes, 8 * words) or grams.is_to_fold(classes))
-        )
-
-    def evict(self, classes: int) -> None:
-        """Evict words and values, and features, under the budget."""
-        super().evict(classes)
-        if self._statistics.room is not None and self._plan.takes_features:
-            self._learners.features.evict(classes)
-
-    @property
-    def memory_use(self) -> MemoryUse:
-        """Memory use, including features, byte n-grams, and pairs of values."""
-        use = super().memory_use
-        if not use.parts:
-            return use
-        return use._replace(
-            parts={**use.parts, **self._learners.memory(len(self.classes)), **self._dependence.memory()}
-        )
-
-    def keep_within(self, n_bytes: int) -> None:
-        """Bound the memory, including byte n-grams (an existing table keeps its size) and pairs of values."""
-        super().keep_within(n_bytes)
-        self._pairs_memory = n_bytes // _OF_PAIRS
-        self._dependence.keep_within(self._pairs_memory)
-        if self._shares_with_runs and self.memory >= of_features(n_bytes):
-            self._runs_memory = of_runs(n_bytes)
-            self._learners.grams.keep_within(*self._runs_memory)
-
-    def _budget(self, n_bytes: int) -> MemoryBudget:
-        tables = 1 + self._sources.presence + 2 * len(self._sources.decays)
-        if self._shares_with_runs:
-            return MemoryBudget(of_rows(n_bytes), n_bytes, tables)
-        return MemoryBudget(n_bytes // (6 if self._plan.takes_features else 3), n_bytes, tables)
-
-    @property
-    def _shares_with_runs(self) -> bool:
-        return bool(self._plan.takes_features and self._plan.byte_rates.size)
-
-    def _new_posterior(self) -> SequentialPosterior:
-        return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)
 
     def _taken_out(self, encoded: Encoded, batch: Batch) -> int:
         """Unlearn counts, document frequencies, moments and pairs of values; nothing else is unlearned."""
@@ -616,13 +432,6 @@ class BayesOptimalNB(CountingModel):
             self._met += n
         return answers
 
-    def _reserve(self, features: int, places: int = 0) -> None:
-        """Grow the learners to the classes and fields met, plus `features` new features and `places` bins."""
-        K = len(self._statistics.classes)
-        known = int(np.count_nonzero(self._statistics.class_weights[:K]))
-        layout = self._statistics.layout
-        self._learners.reserve(K, known, len(layout.fields), features, places, len(layout.groups))
-
     def _grams_of(self, encoded: Encoded, *, learn: bool) -> ByteNgrams:
         """Return buffers for byte n-grams, empty unless a hypothesis has learned any or is about to."""
         grams = self._learners.grams
@@ -635,42 +444,3 @@ class BayesOptimalNB(CountingModel):
             if grams.is_there:
                 return byte_ngrams_of(encoded, grams.bits, first, int(most.max(initial=0)))
         return ByteNgrams.none()
-
-    def _presence(self) -> DocumentFrequencyArrays:
-        presence = self._statistics.presence
-        return presence.tables(len(self._readings)) if presence else NO_DOCUMENT_FREQUENCY
-
-    def _readings_now(self) -> SmoothingTables:
-        smoothed, classes = self._smoothed(), self._statistics.classes
-        before, readings = self._last_readings
-        if readings is None or before is not smoothed or readings.prior.shape[1] != len(classes):
-            readings = SmoothingTables.from_hypotheses(self._readings, smoothed, classes)
-            self._last_readings = smoothed, readings
-        return readings
-
-    def _smoothed(self) -> Floats:
-        """Return alpha, m and p of every hypothesis and group. Shape (3, H, G)."""
-        self._smoothings = extended(
-            self._smoothings,
-            self._statistics,
-            lambda name: [self._specs.of_attribute(name, *h.smoothing) for h in self._readings],
-        )
-        return self._smoothings
-
-    def _reading(self) -> SmoothingParams:
-        """Return the number of declared values; smoothing and priors belong to the hypotheses."""
-        statistics, n_declared = self._statistics, self._specs.n_declared
-        self._sizes = extended(
-            self._sizes, statistics, lambda name: (0.0, 0.0, 0.0, n_declared(name, statistics))
-        )
-        return self._sizes, np.zeros(0), LEARNED
-
-
-def posterior_in(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> SequentialPosterior:
-    """Return the posterior in the `state` of such a model. Raises KeyError and SnapshotError."""
-    return SequentialPosterior.from_state(meta["posterior"], named(arrays, _PREFIX))
-
-
-def _weighed_by(posterior: SequentialPosterior) -> tuple[object, ...]:
-    """Return the fields that must be equal for one posterior to continue another."""
-    return posterior.hypotheses, posterior.switching_rate, posterior.weights.log_prior.tolist()

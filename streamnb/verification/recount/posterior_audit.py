@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from streamnb.errors import SnapshotError
 from streamnb.formats.snapshot_container import SnapshotPart
-from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB, posterior_in
+from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.models.mixture.learned_mixture import posterior_in
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.statistics.sequential_posterior import SequentialPosterior
 
