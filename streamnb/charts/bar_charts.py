@@ -10,6 +10,8 @@ from streamnb.charts.html_markup import Markup, figure, number, percent, tag, vi
 _ROW = 36  # pixels of a bar with its text
 _CELL = 30
 _LONGEST = 34  # characters of a name next to a value
+_READABLE = 6  # characters of a column of a heat map, below which it has the number of its row
+_EACH = 15  # columns of a heat map, above which every second one has its number
 _NUMBERED = 6  # columns of a heat map whose cells show their numbers
 
 
@@ -80,18 +82,25 @@ def heat_map(
 ) -> Markup:
     """Draw truths by row and predictions by column; cells are shaded by their share of the row.
 
-    Cells whose row and column have the same name have another colour.
+    Cells whose row and column have the same name have another colour. Columns too narrow for their names have
+    the numbers of their rows.
     """
     rows, columns = [list(map(visible, names)) for names in (rows, columns)]
     wide = 76.0 / max(1, len(columns))
     drawn = [tag("text", "truth ↓  predicted →", x=0, y=14)]
     fits = max(3, int(wide / 2))
+    is_numbered = fits < _READABLE and any(len(name) > fits for name in columns)
     for n, name in enumerate(columns):
         where = f"{24 + (n + 0.5) * wide:.2f}%"
-        drawn.append(tag("text", _short(name, fits), tag("title", name), x=where, y=34, class_="middle name"))
+        has_number = is_numbered and n < len(rows)
+        if has_number and n % 2 and len(columns) > _EACH:
+            continue  # two numbers of adjacent columns overlap
+        shown = f"{n + 1}" if has_number else _short(name, fits)
+        drawn.append(tag("text", shown, tag("title", name), x=where, y=34, class_="middle name"))
     for m, name in enumerate(rows):
         top, whole = 42 + m * _CELL, sum(values[m]) or 1.0
-        drawn.append(tag("text", _short(name, 12), tag("title", name), x=0, y=top + 19, class_="name"))
+        shown = f"{m + 1} {_short(name, 12)}" if is_numbered else _short(name, 12)
+        drawn.append(tag("text", shown, tag("title", name), x=0, y=top + 19, class_="name"))
         for n, other in enumerate(columns):
             told = f"truth {name}, predicted {other}: {number(values[m][n])}"
             style = f"area c{1 if name == other else 3}"

@@ -121,17 +121,18 @@ def what_decides(
 
 def decides(values: Sequence[Any], labels: Sequence[Any]) -> bool:
     """Return whether one column decides the label of all but 0.1 % of the rows."""
-    allowed = _WRONG * len(labels)
-    if len(labels) - max(Counter(labels).values(), default=0) < max(_FEWEST, 10 * allowed):
+    allowed, counts = _WRONG * len(labels), Counter(labels)
+    # Any column decides labels that never repeat, or nearly always the same label.
+    if len(labels) - max(len(counts), *counts.values(), 0) < max(_FEWEST, 10 * allowed):
         return False
     by_value: defaultdict[Any, Counter[Any]] = defaultdict(Counter)
     for value, label in zip(values, labels, strict=True):
         by_value[value][label] += 1
     # A row is decided if most other rows with its value have its label.
     wrong = 0
-    for counts in by_value.values():
-        most = counts.most_common(1)[0][1]
-        wrong += counts.total() - (most if most > 1 else 0)
+    for of_value in by_value.values():
+        most = of_value.most_common(1)[0][1]
+        wrong += of_value.total() - (most if most > 1 else 0)
     return wrong <= allowed or _thresholds_decide(by_value, allowed)
 
 

@@ -63,6 +63,7 @@ class EvaluationPage:
         self._noted = 0
         self._found: EvaluationScores
         self._decides: Sequence[FeatureImportance] = ()
+        self._warnings: Sequence[str] = ()
         self._records: Sequence[Record] = ()
 
     def timed(self, records: Sequence[Record], seconds: float) -> None:
@@ -106,7 +107,12 @@ class EvaluationPage:
         return " ".join(texts) or ", ".join(f"{name}={value}" for name, value in x.items())
 
     def write(
-        self, what: str, seconds: float, found: EvaluationScores, decides: Sequence[FeatureImportance]
+        self,
+        what: str,
+        seconds: float,
+        found: EvaluationScores,
+        decides: Sequence[FeatureImportance],
+        warnings: Sequence[str] = (),
     ) -> None:
         """Write the file atomically; write to a device or a pipe directly.
 
@@ -115,8 +121,10 @@ class EvaluationPage:
             seconds: of the evaluation.
             found: the scores that the report of the learner lacks.
             decides: importance of the attributes.
+            warnings: sentences about columns that make the scores worthless, or teach nothing.
         """
         self._found, self._decides = found, decides
+        self._warnings = [*([found.grouping] if found.grouping else ()), *warnings]
         report = self._learner.report(time.time())
         if self._points and self._points[-1].events < report.events:
             self._take_point()
@@ -150,7 +158,7 @@ class EvaluationPage:
         between = "" if interval is None else f"{percent(interval.lower)} to {percent(interval.upper)}"
         yield report_charts.tiles([
             tile("Accuracy", percent(scores.accuracy), between, scores.accuracy),
-            tile("Log loss", number(scores.log_loss), "nats", scores.log_loss),
+            self._log_loss(scores.log_loss),
             tile("Events learned", number(report.learned), pluralize(report.dead_letters, "dead letter")),
             tile("Classes", number(report.classes), f"{number(report.attributes)} words and values"),
         ])  # fmt: skip
@@ -174,13 +182,12 @@ class EvaluationPage:
                     ),
                 ]
             )
-        if self._found.grouping:
-            yield missing(f"Warning: {self._found.grouping}")
+        yield from (missing(f"Warning: {warning}") for warning in self._warnings)
         if rows := [Bar(str(one.attribute), one.share) for one in self._decides if one.nats > 0.0]:
             title = "Importance: share of the rise in log loss if the attribute is shuffled"
             yield card(bars(title, rows, text=percent, most=1.0))
         if confusions := self._found.confusions:
-            header = ["label", "most often taken for", "events"]
+            header = ["label", "taken for", "events"]
             yield listing(
                 "Most frequent confusions", header, [(_brief(a), _brief(b), n) for a, b, n in confusions]
             )
@@ -212,6 +219,13 @@ class EvaluationPage:
         truth, label = said.truth or "", said.label or ""
         names = (percent(said.probabilities.get(truth, 0.0)), percent(said.probability))
         return [_brief(said.id), _brief(truth), names[0], _brief(label), names[1]]
+
+    def _log_loss(self, closed: float) -> Markup:
+        """Return the log loss that `evaluate` prints, and the log loss of the curve and the scores below."""
+        price = self._found.open_log_loss
+        if price is None:
+            return tile("Log loss", number(closed), "nats", closed)
+        return tile("Log loss", number(price), f"nats; {number(closed)} if a new label costs 34.5", price)
 
     def _words(self) -> Iterator[Markup]:
         model = self._learner.model

@@ -48,11 +48,24 @@ def grouping_warning(scores: BaselineScores | None, options: argparse.Namespace)
 
 
 def again(options: argparse.Namespace, *more: str) -> str:
-    """Return the current command with more options, without an order of rows if they shuffle."""
+    """Return the current command with more options, without an order of rows if they shuffle.
+
+    It runs in bash and zsh as it is printed, control characters of names included; FILE stands for the source
+    of standard input.
+    """
     given = list(options.given)
     for flag in ("--order",) if "--shuffle" in more else ():
         if flag in given:
             place = given.index(flag)
             del given[place : place + 2]
         given = [one for one in given if not one.startswith(f"{flag}=")]
-    return f"streamnb {shlex.join([*given, *more])}"
+    command = " ".join(["streamnb", *map(_quoted, [*given, *more])])
+    return f"{command} < FILE" if options.file == "-" else command
+
+
+def _quoted(word: str) -> str:
+    if word.isprintable():
+        return shlex.quote(word)
+    plain = word.replace("\\", "\\\\").replace("'", "\\'")
+    escaped = "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in plain)
+    return f"$'{escaped}'"

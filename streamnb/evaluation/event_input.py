@@ -160,14 +160,21 @@ def numbered(events: Iterable[bytes], order: str | None) -> Iterator[tuple[int, 
     return ((number, rows[number]) for number in numbers)
 
 
-def without(events: Iterator[bytes], names: Sequence[str]) -> Iterator[bytes]:
-    """Return the raw events without some of their features; malformed events as they are."""
-    return (_without(raw, names) for raw in events) if names else events
+def without(events: Iterator[bytes], names: Sequence[str], absent: set[str]) -> Iterator[bytes]:
+    """Return the raw events without some of their features; malformed events as they are.
+
+    Args:
+        events: raw events.
+        names: the features to leave out.
+        absent: names from which each feature that an event has is removed.
+    """
+    return (_without(raw, names, absent) for raw in events) if names else events
 
 
-def _without(raw: bytes, names: Sequence[str]) -> bytes:
+def _without(raw: bytes, names: Sequence[str], absent: set[str]) -> bytes:
     try:
         event = msgspec.json.decode(raw)
+        absent.difference_update(event["features"])
         for name in names:
             event["features"].pop(name, None)
         return msgspec.json.encode(event)

@@ -9,7 +9,7 @@ from streamnb.events import MetricsReport
 from streamnb.formats.terminal_text import printable
 from streamnb.models.interface.feature_importances import FeatureImportance
 from streamnb.reports.class_table import ClassScore, by_class
-from streamnb.reports.text_columns import table
+from streamnb.reports.text_columns import cut, table
 from streamnb.reports.text_tables import (
     MOST_CLASSES,
     between,
@@ -61,7 +61,8 @@ def print_evaluation(report: MetricsReport, scores: EvaluationScores, *, details
     print_decisions(report)
     print_confusion(report)
     if report.classes > MOST_CLASSES and scores.confusions:
-        print("\n" + table(scores.confusions, ("truth", "most often taken for", "events")))
+        rows = [(cut(a, 60), cut(b, 60), n) for a, b, n in scores.confusions]
+        print("\n" + table(rows, ("truth", "taken for", "events")))
     if worst := _worst(by_class(report)):
         print(f"\nworst classes by F1: {worst}")
     if not details:
@@ -129,4 +130,6 @@ def _score_rows(
 def _worst(found: Sequence[ClassScore]) -> str:
     """Return the classes with the lowest F1, of at least three; empty if each is perfect."""
     ranked = sorted((one for one in found if one.events), key=lambda one: one.f1) if len(found) > 2 else []
-    return ", ".join(f"{printable(one.label)} {one.f1:.4f}" for one in ranked[:_WORST] if one.f1 < 1.0)
+    return ", ".join(
+        f"{cut(printable(one.label), 60)} {one.f1:.4f}" for one in ranked[:_WORST] if one.f1 < 1.0
+    )

@@ -10,7 +10,7 @@ from streamnb.models.interface.stream_model import StreamModel
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.most_informative import InformativeValue, strongest
 from streamnb.models.tenants.tenant_models import TenantModels
-from streamnb.reports.text_columns import table
+from streamnb.reports.text_columns import cut, table
 from streamnb.values.attribute_kinds import NOMINAL
 from streamnb.values.parameter_checks import brief, pluralize
 
@@ -40,8 +40,9 @@ def print_informative(model: StreamModel) -> None:
     if any(found.values()):
         print()
         for label, values in found.items():
-            words = ", ".join(printable(_named(model, one)) for one in values)
-            print(f"{printable(label)}: {words}" if words else printable(label))
+            words = ", ".join(cut(printable(_named(model, one)), 60) for one in values)
+            name = cut(printable(label), 60)
+            print(f"{name}: {words}" if words else name)
 
 
 def _named(model: CountingModel, one: InformativeValue) -> str:
@@ -107,8 +108,9 @@ def print_confusion(report: MetricsReport) -> None:
         empty = f"({empty})"
     # A truth that was never learned has a row of its own, but no name.
     order = sorted(range(len(report.labels)), key=report.labels.__getitem__)
-    rows = [(report.labels[k], *(report.confusion[k][j] for j in (*order, -1))) for k in order]
-    header = ("truth \\ predicted", *(report.labels[k] for k in order), empty)
+    # Columns are in the order of the rows, which show more of a long name.
+    rows = [(cut(report.labels[k], 60), *(report.confusion[k][j] for j in (*order, -1))) for k in order]
+    header = ("truth \\ predicted", *(cut(report.labels[k], 24) for k in order), empty)
     print("\n" + table(rows, header))
 
 

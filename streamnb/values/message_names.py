@@ -116,6 +116,7 @@ MESSAGES: Mapping[str, Level] = {
     "row-numbers": _WARNING,
     "constant-column": _WARNING,
     "duplicate-columns": _WARNING,
+    "dropped-nothing": _WARNING,
     "weight-below-unit": _WARNING,
     "type-changed": _WARNING,
     "type-changes": _WARNING,

@@ -97,3 +97,14 @@ def test_the_stylesheet_comes_with_the_package_and_knows_every_class():
     }
     assert {name for name in classes - {"b"} if f".{name}" not in css} == set()
     assert charts.whole(charts.table(["a"], [])).startswith("<div><style>")
+
+
+@pytest.mark.parametrize(("n", "shown"), [(4, None), (10, range(1, 11)), (19, range(1, 20, 2))])
+def test_narrow_columns_of_a_heat_map_have_the_numbers_of_their_rows(n, shown):
+    names = [f"comp.sys.{i}" for i in range(n)]
+    made = str(charts.heat_map("Confusion", names, [*names, "none"], [[1] * (n + 1)] * n))
+    texts = re.findall(r"<text([^>]*)>([^<]*)<title>", made)
+    *columns, empty = [text for place, text in texts if 'y="34"' in place]
+    assert empty[0] == "n"
+    assert columns == ([*map(str, shown)] if shown else ["comp.s…"] * n)
+    assert (f">{n} comp.sys." in made) is (shown is not None)

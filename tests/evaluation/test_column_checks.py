@@ -125,3 +125,9 @@ def test_nothing_is_named_in_the_labelled_streams(file):
     guesses = Baselines()
     guesses.update(np.unique(labels, return_inverse=True)[1])
     assert not guesses.scores(0.0).is_grouped
+
+
+def test_labels_that_never_repeat_follow_from_no_column():
+    labels = [f"c{i}" for i in range(N)]
+    assert not decides([float(i) for i in range(N)], labels)
+    assert "label-leak" not in warnings_of({"y": lambda i, _: float(i * i)}, labels)

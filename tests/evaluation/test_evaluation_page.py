@@ -93,12 +93,15 @@ def test_the_page_has_the_numbers_of_the_evaluation_and_changes_none(evaluate, t
     assert unlike <= {"ts", "seconds"}
     _, seen = page_of(tmp_path)
     values = [value for name, value in seen.attributes if name == "data-value"]
-    assert values[:2] == [str(told["cumulative"]["accuracy"]), str(told["cumulative"]["log_loss"])]
+    assert values[:2] == [str(told["cumulative"]["accuracy"]), str(told["open_log_loss"])]
     guesses = told["baselines"]
     assert values[2:4] == [str(guesses["most_frequent"]), str(guesses["same_as_before"])]
     assert values[4:6] == [str(told["cumulative"]["kappa"]), str(guesses["kappa_temporal"])]
     said = "".join(seen.text)
     assert f"{told['cumulative']['accuracy']:.1%} of" in said
+    closed = told["cumulative"]["log_loss"]
+    assert closed > told["open_log_loss"]
+    assert f"nats; {closed:.3g} if a new label costs 34.5" in said
     assert "better than both guesses" in said
     assert "It fails most on" in said
     for title in ("Importance: ", "Most frequent confusions", "Accuracy by events", "Confusion", "Calibration, all", "Posterior by events", "Worst predicted",

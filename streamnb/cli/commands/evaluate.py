@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +35,7 @@ from streamnb.evaluation.row_shuffle import shuffled
 from streamnb.evaluation.simulated_label_delay import LABELS, Feedback, feedback_of
 from streamnb.evaluation.user_model import given_model
 from streamnb.events import Event, MetricsReport
+from streamnb.features.attributes import some_of
 from streamnb.formats.codec import decode_metrics
 from streamnb.formats.snapshot_container import part_digest
 from streamnb.formats.terminal_text import note
@@ -70,7 +71,8 @@ def _run_on_file(options: argparse.Namespace) -> int:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")
     made = _Evaluation(options, config)
     events = events_of(options.file, columns_of(options, made.learner.settings.schema, learns=True))
-    events = without(with_groups(events, options, config.events.label), options.drop)
+    absent = set(options.drop)
+    events = without(with_groups(events, options, config.events.label), options.drop, absent)
     odd = DataQuality(
         made.learner.settings.schema,
         origin_of(options.file, options.decimal),
@@ -87,10 +89,10 @@ def _run_on_file(options: argparse.Namespace) -> int:
     else:
         code = made.run(train_then_test(made.learner, made.scores, divide(list(rows), share), made.tally))
     odd.report(is_over=True)
-    for text in column_warnings(
-        made.sample_events,
-        lambda names: again(options, *(f"--drop={name}" for name in names)),
-    ):
+    if absent:
+        text = f'--drop: left out nothing of {some_of(sorted(absent))}, which no event has in "features"'
+        note(Message("dropped-nothing", text, columns=sorted(absent)))
+    for text in made.column_warnings:
         note(text)
     return code
 
@@ -130,6 +132,14 @@ class _Evaluation:
         """Row numbers and labelled events of the sample."""
         return self.sample.events(self.learner.settings.schema)
 
+    @cached_property
+    def column_warnings(self) -> list[Message]:
+        """Messages about unintended properties of columns of the sample."""
+        return [*column_warnings(self.sample_events, self._without)]
+
+    def _without(self, names: Sequence[str]) -> str:
+        return again(self._options, *(f"--drop={name}" for name in names))
+
     def run(self, answers: Iterable[NewRecord]) -> int:
         """Consume the outputs, print the scores and return the exit code."""
         options, config, learner = self._options, self._config, self.learner
@@ -150,7 +160,7 @@ class _Evaluation:
         if learner.consumed or options.json:
             self._show(report, found, seconds)
         if self.page is not None:
-            self.page.write(what, seconds, found, self._decides)
+            self.page.write(what, seconds, found, self._decides, self.column_warnings)
         return 0 if learner.model.n_events else 1
 
     def _note(self, output: NewRecord, predictions: BinaryIO | None) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import random
 import shlex
+import subprocess
 from itertools import pairwise
 
 import numpy as np
@@ -107,6 +109,8 @@ def test_a_copied_label_is_named_and_can_be_left_out(told, tmp_path):
     assert err.count("the label follows from copy alone, in 300 rows looked at") == 1
     command = err.strip().rpartition("Without: ")[2]
     assert command == "streamnb evaluate e.jsonl --set model.kind=naive_bayes --drop=copy"
+    told("e.jsonl", *BAYES, "--report", "r.html")
+    assert "Warning: the label follows from copy alone" in (tmp_path / "r.html").read_text()
     honest = told(*shlex.split(command)[2:])
     assert honest.err == ""
     write(tmp_path, made_up(), "plain.jsonl")
@@ -176,7 +180,7 @@ def test_many_classes_have_their_top_confusions(told, tmp_path):
             pair = one["truth"], one["label"]
             counts[pair] = counts.get(pair, 0) + 1
     lines = out.splitlines()
-    first = lines.index(next(line for line in lines if "most often taken for" in line)) + 1
+    first = lines.index(next(line for line in lines if line.startswith("truth "))) + 1
     shown = [line.rsplit(None, 1)[1] for line in lines[first : first + 10]]
     assert shown == [str(n) for n in sorted(counts.values(), reverse=True)[:10]]
     (worst,) = [line for line in lines if line.startswith("worst classes by F1: ")]
@@ -221,3 +225,56 @@ def test_the_default_model_of_python_and_of_the_commands_is_the_same(told, tmp_p
     scores = ProgressiveValidation()
     scores.update_many(probabilities, np.array([model.classes.index(y) for y in ys]))
     assert found["cumulative"]["log_loss"] == scores.cumulative().log_loss
+
+
+@pytest.mark.parametrize(("name", "step", "lower"), [("sms_spam", 1, 0.005), ("elec2", 8, 0.1)])
+def test_public_data_sorted_by_label_is_less_accurate_by_the_printed_command(
+    told, tmp_path, streams, name, step, lower
+):
+    with gzip.open(streams / f"{name}.jsonl.gz") as file:
+        lines = file.readlines()[::step]
+    lines.sort(key=lambda line: json.loads(line)["label"])
+    (tmp_path / "e.jsonl").write_bytes(b"".join(lines))
+    out = told("e.jsonl").out
+    assert "warning: the rows are grouped by label: equal labels make 2 runs" in out
+    (command,) = [line for line in out.splitlines() if line.startswith("  streamnb ")]
+    program, evaluate, *arguments = shlex.split(command)
+    assert (program, evaluate) == ("streamnb", "evaluate")
+    stored, honest = figures(told, "e.jsonl"), figures(told, *arguments)
+    assert honest["cumulative"]["events"] == stored["cumulative"]["events"] == len(lines)
+    assert honest["cumulative"]["accuracy"] < stored["cumulative"]["accuracy"] - lower
+
+
+@pytest.mark.parametrize("name", ["b\x1b[31m'\\n\u202e", "two words", "-x", "\xad\x85"])
+def test_a_command_without_a_column_runs_as_it_is_printed(told, tmp_path, name):
+    write(tmp_path, [({**features, name: label}, label) for features, label in made_up()])
+    command = told("e.jsonl", *BAYES).err.strip().rpartition("Without: ")[2]
+    assert command.isprintable()
+    shell = ["bash", "-c", f'streamnb() {{ printf "%s\\0" "$@"; }}; {command}']
+    words = subprocess.run(shell, env={"LC_ALL": "C.UTF-8"}, capture_output=True, check=True).stdout
+    evaluate, *arguments = words.decode().split("\0")[:-1]
+    assert evaluate == "evaluate"
+    assert arguments[-1] == f"--drop={name}"
+    assert told(*arguments).err == ""
+
+
+def test_a_command_for_standard_input_names_its_source(told, tmp_path, monkeypatch):
+    write(tmp_path, sorted(made_up(), key=lambda row: row[1]))
+    with (tmp_path / "e.jsonl").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert "\n  streamnb evaluate - --shuffle < FILE\n" in told("-").out
+
+
+def test_an_attribute_to_drop_that_no_event_has_is_reported(told, tmp_path):
+    write(tmp_path, made_up())
+    err = told("e.jsonl", "--drop", "nosuch", "--drop", "x", *BAYES).err
+    assert err == 'streamnb: --drop: left out nothing of nosuch, which no event has in "features"\n'
+    assert told("e.jsonl", "--drop", "x", *BAYES).err == ""
+
+
+def test_a_long_class_name_leaves_the_tables_readable(told, tmp_path):
+    write(tmp_path, [({**features, "w": label * 300}, label * 300) for features, label in made_up()])
+    out = told("e.jsonl").out
+    assert "a" * 59 + "…" in out
+    assert max(map(len, out.splitlines())) < 250
+    assert set(figures(told, "e.jsonl")["labels"]) == {label * 300 for label in "abc"}
