@@ -100,8 +100,8 @@ def print_decisions(report: MetricsReport) -> None:
 
 
 def print_confusion(report: MetricsReport) -> None:
-    """Print the confusion of few classes, in the order of their names."""
-    if report.classes > MOST_CLASSES:
+    """Print the confusion of few classes, in the order of their names, if the report has it."""
+    if report.classes > MOST_CLASSES or not report.confusion:
         return
     empty = "none"  # the column of events for which no class was predicted
     while empty in report.labels:
