@@ -189,8 +189,8 @@ def test_a_long_wait_and_a_long_commit_show_that_the_learner_is_alive(open_log, 
     assert worker.learner.consumed == len(RAWS)
     worker.close()
     alone, calls = new_learner(evidence=1), []
-    alone.process(records(RAWS[:50]), 1.0, lambda: calls.append(1))
-    assert len(calls) == 50
+    alone.process(records(RAWS), 1.0, lambda: calls.append(1))
+    assert len(calls) == len(RAWS) / 50  # explanations take longer than predictions
 
 
 def test_an_idle_learner_leaves_the_log_alone(tmp_path):

@@ -31,6 +31,7 @@ from streamnb.formats.journal_record import AppliedAction
 from streamnb.models.interface.stream_model import StreamModel
 
 _AT_ONCE = 1000
+_EXPLAINED_AT_ONCE = 50  # explanations take longer, and a heartbeat comes between two batches
 _TOPIC = attrgetter("partition.topic")
 
 
@@ -137,6 +138,8 @@ class EventProcessor(ProcessorState):
     def _max_batch_size(self) -> int:
         """Return the batch size up to the next report, pruning or alarm response."""
         most = min(_AT_ONCE, self.settings.report_every - self.consumed % self.settings.report_every)
+        if self.settings.evidence:
+            most = min(most, _EXPLAINED_AT_ONCE)
         if self.responds_to_alarms:
             most = min(most, AlarmResponse.ahead(self.consumed))
         every = self.settings.pruning.every

@@ -18,7 +18,7 @@ from streamnb.events import Event
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import PartialLearner
 
-_AT_ONCE = 1000
+_AT_ONCE, _EXPLAINED_AT_ONCE = 1000, 50
 _PLACE = itemgetter(0)
 
 
@@ -45,8 +45,9 @@ class EventScoring:
         """
         state, outputs = self._state, list[NewRecord]()
         done, left = 0, max_bytes
+        most = _EXPLAINED_AT_ONCE if state.settings.evidence else _AT_ONCE
         while done < len(records) and left > 0:
-            part = records[done : done + _AT_ONCE]
+            part = records[done : done + most]
             events, places, _ = self._decoding.events(part)
             few = self._admission.predicted_at_once([event.label for event in events])
             if few:
