@@ -93,7 +93,7 @@ def test_the_mixture_is_as_good_as_the_best_hypothesis_on_real_messages(streams)
     with gzip.open(streams / "sms_spam.jsonl.gz", "rt", encoding="utf-8") as lines:
         events = [json.loads(line) for line in lines]
     xs, ys = [{"text": event["text"]} for event in events], [event["label"] for event in events]
-    model = BayesOptimalNB({"text": "text"}, NAIVE_HYPOTHESES, switching_rate=0.0)
+    model = BayesOptimalNB({"text": "text"}, NAIVE_HYPOTHESES, switching_rate=0.0, floor=False)
     p = probabilities_of(model, xs, ys)
     losses = model.posterior.losses
     assert len(losses) == 12

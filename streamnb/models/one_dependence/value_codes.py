@@ -119,7 +119,8 @@ class CodedValues(Growable):
         for kind, name, keys in described:
             number = self.attribute(kind, *checked_attributes([name]))
             for key in keys:
-                if (kind, type(key)) not in {(NOMINAL, str), (CONTINUOUS, int)}:
+                is_one = kind == NOMINAL if type(key) is str else kind == CONTINUOUS and _is_magnitude(key)
+                if not is_one:
                     raise SnapshotError(f"{key!r} is not a value of an attribute of kind {kind!r}")
                 self.code(number, key, adds=True)
             if len(self.codes) != number + 1 or len(self.codes[number]) != len(keys) + 1:
@@ -132,6 +133,10 @@ class CodedValues(Growable):
         for *_, kind, name in sorted(met, key=lambda entry: entry[:3]):
             if not self.is_full:
                 self.attribute(kind, name)
+
+
+def _is_magnitude(key: Any) -> bool:
+    return type(key) is int and -1 << 63 <= key << SHIFT < 1 << 63
 
 
 def magnitudes(values: Floats) -> Ints:

@@ -428,7 +428,7 @@ RATES = st.sampled_from([0.0, 0.01, 0.5])
 
 
 def rich(rate=0.0, prediction="mixture", hypotheses=RICH):
-    return BayesOptimalNB(MIXED, hypotheses, rate, prediction, seed=7)
+    return BayesOptimalNB(MIXED, hypotheses, rate, prediction, seed=7, floor=False)
 
 
 @settings(max_examples=60)

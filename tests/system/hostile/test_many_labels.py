@@ -55,7 +55,7 @@ def outputs_of(learner, raws, most_bytes):
     left = records(raws)
     while left:
         before = learner.consumed
-        yield learner.process(left, 1.0, most_bytes=most_bytes)
+        yield learner.process(left, 1.0, max_bytes=most_bytes)
         taken = learner.consumed - before
         assert taken > 0, "or it would never end"
         left = left[taken:]
