@@ -73,10 +73,12 @@ class FieldSummary:
             self.strings += 1
             self.words += len(value.split())
             value = value if len(value) <= _LONG else (hash(value),)
+        if isinstance(value, list):
+            return
         is_kept = len(self.values) < MOST_VALUES or value in self.values
         # A string among many numbers may be a marker of a missing number.
         is_kept = is_kept or (isinstance(value, str) and self.strings <= _FIRST_STRINGS)
-        if not isinstance(value, list) and is_kept:
+        if is_kept:
             self.values[value] = self.values.get(value, 0) + 1
 
     @property
