@@ -19,7 +19,7 @@ from streamnb.engine.processing.alarm_responses import PAUSE, AlarmResponse
 from streamnb.engine.processing.drift_monitoring import DriftMonitoring
 from streamnb.engine.processing.event_processing import EventProcessing
 from streamnb.engine.processing.event_scoring import EventScoring
-from streamnb.engine.processing.event_stages import PruneModel, learner_stages
+from streamnb.engine.processing.event_stages import PruneModel, learner_stages, max_at_once
 from streamnb.engine.processing.label_processing import LabelProcessing
 from streamnb.engine.processing.metrics_reports import metrics_report
 from streamnb.engine.processing.processor_state import ProcessorState
@@ -30,8 +30,6 @@ from streamnb.formats.codec import encode_metrics
 from streamnb.formats.journal_record import AppliedAction
 from streamnb.models.interface.stream_model import StreamModel
 
-_AT_ONCE = 1000
-_EXPLAINED_AT_ONCE = 50  # explanations take longer, and a heartbeat comes between two batches
 _TOPIC = attrgetter("partition.topic")
 
 
@@ -137,9 +135,8 @@ class EventProcessor(ProcessorState):
 
     def _max_batch_size(self) -> int:
         """Return the batch size up to the next report, pruning or alarm response."""
-        most = min(_AT_ONCE, self.settings.report_every - self.consumed % self.settings.report_every)
-        if self.settings.evidence:
-            most = min(most, _EXPLAINED_AT_ONCE)
+        left = self.settings.report_every - self.consumed % self.settings.report_every
+        most = min(max_at_once(self.settings), left)
         if self.responds_to_alarms:
             most = min(most, AlarmResponse.ahead(self.consumed))
         every = self.settings.pruning.every

@@ -12,13 +12,17 @@ from typing import Any, cast
 from streamnb.engine.labels.batches import EventBatch
 from streamnb.engine.ports import NewRecord, Record
 from streamnb.engine.processing.admission import Admission
-from streamnb.engine.processing.event_stages import EventDecoding, PublishPredictions, attributions
+from streamnb.engine.processing.event_stages import (
+    EventDecoding,
+    PublishPredictions,
+    attributions,
+    max_at_once,
+)
 from streamnb.engine.processing.processor_state import ProcessorState
 from streamnb.events import Event
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import PartialLearner
 
-_AT_ONCE, _EXPLAINED_AT_ONCE = 1000, 50
 _PLACE = itemgetter(0)
 
 
@@ -45,9 +49,8 @@ class EventScoring:
         """
         state, outputs = self._state, list[NewRecord]()
         done, left = 0, max_bytes
-        most = _EXPLAINED_AT_ONCE if state.settings.evidence else _AT_ONCE
         while done < len(records) and left > 0:
-            part = records[done : done + most]
+            part = records[done : done + max_at_once(state.settings)]
             events, places, _ = self._decoding.events(part)
             few = self._admission.predicted_at_once([event.label for event in events])
             if few:

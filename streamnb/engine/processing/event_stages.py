@@ -14,7 +14,7 @@ from streamnb.engine.ports import Record
 from streamnb.engine.processing.admission import Admission
 from streamnb.engine.processing.drift_monitoring import DriftMonitoring
 from streamnb.engine.processing.processor_state import ProcessorState
-from streamnb.engine.settings import ROOM_EVERY
+from streamnb.engine.settings import ROOM_EVERY, Settings
 from streamnb.errors import MalformedEvent
 from streamnb.events import Attribution, Event
 from streamnb.formats.codec import IN_EVENT, decode_events
@@ -90,6 +90,11 @@ class _StateStage:
 
     def __init__(self, state: ProcessorState) -> None:
         self._state = state
+
+
+def max_at_once(settings: Settings) -> int:
+    """Return how many records make a batch at most: fewer if each is explained, which takes longer."""
+    return 50 if settings.evidence else 1000
 
 
 def attributions(explained: Iterable[Sequence[Item]]) -> list[tuple[Attribution, ...]]:

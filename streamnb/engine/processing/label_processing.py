@@ -48,19 +48,23 @@ class LabelProcessing:
         self, records: Sequence[Record], now: float, heartbeat: Callable[[], None]
     ) -> list[NewRecord]:
         """Apply label records; return dead letters, drifts and alerts."""
+        return self._process(records, self._decode(records), now, heartbeat)
+
+    def _process(
+        self, records: Sequence[Record], decoded: _Decoded, now: float, heartbeat: Callable[[], None]
+    ) -> list[NewRecord]:
         state, late = self._state, self._state.late
         assert late is not None  # noqa: S101
-        decoded = self._decode(records)
+        has_room = self._has_room(decoded, late)
+        if not has_room and len(records) > 1:  # its halves may fit
+            half = len(records) // 2
+            outputs = self._process(records[:half], decoded[:half], now, heartbeat)
+            return outputs + self._process(records[half:], decoded[half:], now, heartbeat)
         records = late.pending.horizon.dated(records)
         times = timestamps(records)
         earliest = late.pending.horizon.passing(times)
-        has_room = self._has_room(decoded)
-        if not has_room and len(records) > 1:  # its halves may fit
-            half = len(records) // 2
-            parts = records[:half], records[half:]
-            return list(chain.from_iterable(self.process(part, now, heartbeat) for part in parts))
         one_by_one = self._tells_classes(decoded)
-        outputs: list[NewRecord] = []
+        outputs = []
         rows: list[int] = []
 
         def apply() -> None:
@@ -107,9 +111,9 @@ class LabelProcessing:
             for one in decoded
         ]
 
-    def _has_room(self, decoded: _Decoded) -> bool:
+    def _has_room(self, decoded: _Decoded, late: DelayedLabels) -> bool:
         """Return if the model has capacity for all labels and their events."""
-        pending = self._state.late.pending  # type: ignore[union-attr]  # labels arrive separately
+        pending = late.pending
         given = [one for one in decoded if isinstance(one, LabelRecord)]
         labels = {one.label for one in given}
         if self._admission.has_room(labels, pending.n_bytes):
@@ -120,9 +124,10 @@ class LabelProcessing:
 
     def _tells_classes(self, decoded: _Decoded) -> bool:
         """Return if labels are applied one by one, to attribute each new class to its label."""
-        state, labels = self._state, {one.label for one in decoded if isinstance(one, LabelRecord)}
-        known = state.known.follow(state.model.classes).columns
-        return state.monitors.tell_classes and not labels <= known.keys()
+        if not self._state.monitors.tell_classes:
+            return False
+        labels = {one.label for one in decoded if isinstance(one, LabelRecord)}
+        return not labels <= self._state.known.follow(self._state.model.classes).columns.keys()
 
     def apply(self, batch: LabelBatch, heartbeat: Callable[[], None] = lambda: None) -> list[NewRecord]:
         """Learn and score a batch; return dead letters, drifts and alerts."""
