@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from streamnb.charts.html_markup import Markup, figure, number, percent, tag, visible
+from streamnb.values.parameter_checks import cut
 
 _ROW = 36  # pixels of a bar with its text
 _CELL = 30
@@ -59,7 +60,7 @@ def _bar(one: Bar, top: float, middle: float, scale: float, text: Callable[[floa
     end = min(100.0, max(0.0, middle + one.value * scale))
     left, size = min(middle, end), abs(end - middle)
     told = tag("title", f"{one.name}: {text(one.value)}{_between(one, text)} {one.note}".rstrip())
-    yield tag("text", _short(one.name), told, x=0, y=top + 14, class_="name")
+    yield tag("text", cut(one.name, _LONGEST), told, x=0, y=top + 14, class_="name")
     yield tag("text", text(one.value), x="100%", y=top + 14, class_="end name")
     yield tag("rect", x=0, y=top + 20, width="100%", height=8, rx=4, class_="track")
     style = "area c3" if one.value < 0 else "area c1"
@@ -71,10 +72,6 @@ def _bar(one: Bar, top: float, middle: float, scale: float, text: Callable[[floa
 
 def _between(one: Bar, text: Callable[[float], str]) -> str:
     return "" if one.lower is None or one.upper is None else f" ({text(one.lower)} to {text(one.upper)})"
-
-
-def _short(name: str, longest: int = _LONGEST) -> str:
-    return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
 def heat_map(
@@ -95,11 +92,11 @@ def heat_map(
         has_number = is_numbered and n < len(rows)
         if has_number and n % 2 and len(columns) > _EACH:
             continue  # two numbers of adjacent columns overlap
-        shown = f"{n + 1}" if has_number else _short(name, fits)
+        shown = f"{n + 1}" if has_number else cut(name, fits)
         drawn.append(tag("text", shown, tag("title", name), x=where, y=34, class_="middle name"))
     for m, name in enumerate(rows):
         top, whole = 42 + m * _CELL, sum(values[m]) or 1.0
-        shown = f"{m + 1} {_short(name, 12)}" if is_numbered else _short(name, 12)
+        shown = f"{m + 1} {cut(name, 12)}" if is_numbered else cut(name, 12)
         drawn.append(tag("text", shown, tag("title", name), x=0, y=top + 19, class_="name"))
         for n, other in enumerate(columns):
             told = f"truth {name}, predicted {other}: {number(values[m][n])}"

@@ -27,7 +27,7 @@ from streamnb.models.naive_bayes.most_informative import strongest
 from streamnb.reports import report_charts
 from streamnb.reports.evaluation_tables import EvaluationScores, verdict
 from streamnb.reports.report_charts import card, listing, missing, tile
-from streamnb.values.parameter_checks import pluralize
+from streamnb.values.parameter_checks import cut, pluralize
 
 AT_ONCE = 20
 """Records that are timed together."""
@@ -244,7 +244,7 @@ def _keep(heap: list[Any], one: Any) -> None:
 
 
 def _brief(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return cut(text, _SHOWN)
 
 
 def _stylesheet() -> str:

@@ -9,7 +9,7 @@ from streamnb.events import MetricsReport
 from streamnb.formats.terminal_text import printable
 from streamnb.models.interface.feature_importances import FeatureImportance
 from streamnb.reports.class_table import ClassScore, by_class
-from streamnb.reports.text_columns import cut, table
+from streamnb.reports.text_columns import table
 from streamnb.reports.text_tables import (
     MOST_CLASSES,
     between,
@@ -21,7 +21,7 @@ from streamnb.reports.text_tables import (
     print_rates,
 )
 from streamnb.scoring.baselines import BaselineScores
-from streamnb.values.parameter_checks import brief
+from streamnb.values.parameter_checks import brief, cut
 
 _WORST = 3  # classes that are named
 

@@ -21,11 +21,6 @@ def table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def cut(text: str, most: int) -> str:
-    """Return the text, with an ellipsis in place of what exceeds `most` characters."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
 def _text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4f}"

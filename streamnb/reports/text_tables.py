@@ -10,9 +10,9 @@ from streamnb.models.interface.stream_model import StreamModel
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.most_informative import InformativeValue, strongest
 from streamnb.models.tenants.tenant_models import TenantModels
-from streamnb.reports.text_columns import cut, table
+from streamnb.reports.text_columns import table
 from streamnb.values.attribute_kinds import NOMINAL
-from streamnb.values.parameter_checks import brief, pluralize
+from streamnb.values.parameter_checks import brief, cut, pluralize
 
 MOST_CLASSES = 10
 """Maximum number of classes with a readable table."""

@@ -17,6 +17,11 @@ def brief(value: str) -> str:
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}... ({len(value):,} characters)"
 
 
+def cut(text: str, most: int) -> str:
+    """Return the text, with an ellipsis in place of what exceeds `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def pluralize(n: int, what: str, plural: str = "") -> str:
     """Return a number with its noun, for a message; the plural is the noun with -s unless it is given."""
     return f"{n:,} {what if n == 1 else plural or f'{what}s'}"
