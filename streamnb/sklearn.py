@@ -16,7 +16,7 @@ with needs_extra("streamnb.sklearn", "sklearn", "sklearn", "pandas"):
     import pandas as pd
     from scipy.sparse import issparse
     from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, compute_sample_weight
+    from sklearn.utils import column_or_1d, compute_sample_weight, shuffle
     from sklearn.utils.multiclass import check_classification_targets, unique_labels
     from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -162,9 +162,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.weight_scale_ != 1.0:
             weights = self.weight_scale_ * (np.ones(len(y)) if weights is None else weights)
         if is_fit and self.shuffle:
-            order = check_random_state(self.random_state).permutation(len(y))
-            events, y = _safe_indexing(events, order), y[order]
-            weights = None if weights is None else weights[order]
+            columns = (events, y) if weights is None else (events, y, weights)
+            events, y, *rest = shuffle(*columns, random_state=self.random_state)
+            weights = rest[0] if rest else None
         for rows, part in self._parts(events):
             self.model_.learn_many(part, y[rows].tolist(), None if weights is None else weights[rows])
         if issparse(events) or not isinstance(self.model_, CountingModel):  # a CountingModel warns itself
