@@ -313,7 +313,8 @@ class DataQuality:
             remedy = "" if self._roles["ts"] in self.seen else remedy
             text = f"looks like dates or times, and each is taken for {taken_for}: write what matters of them"
             yield "date", f"{text}, such as the weekday, as attributes{remedy}"
-        elif self._origin.is_table and one.kind == RISING and not one.counts:  # see also `column_checks`
+        elif self._origin.is_table and one.kind == RISING and not one.is_consecutive:
+            # `column_checks` names a column that numbers the rows.
             remedy = self._origin.remedy("id", path)
             yield "rising", f"whole numbers that only rise, as ids do, are taken for an amount: {remedy}"
         if is_rounded(one):

@@ -87,7 +87,7 @@ class FieldSummary:
         return self.n >= ENOUGH and len(self.values) > min(self.n, MOST_VALUES) / 2
 
     @property
-    def counts(self) -> bool:
+    def is_consecutive(self) -> bool:
         """True if each value is an integer, and one above the previous value."""
         return self.rises and len(self.values) == max(self.values) - min(self.values) + 1
 

@@ -79,7 +79,7 @@ class SnapshotWriter:
         self._saved_n = 0  # journal record of the last snapshot; record 0 has nothing to save
         self._saved_consumed = 0
         self._saved_at = 0.0
-        self._replayed = 0.0  # seconds that the records behind the last snapshot took to process
+        self._saved_seconds = 0.0  # of `Committer.processing_seconds`, when the last snapshot began
 
     @property
     def is_busy(self) -> bool:
@@ -93,7 +93,7 @@ class SnapshotWriter:
         no snapshot: one may be due before a new record arrives.
         """
         self._saved_consumed, self._saved_n, self._saved_at = consumed, n, time.monotonic()
-        self._replayed = replayed - self._committer.processing_seconds
+        self._saved_seconds = self._committer.processing_seconds - replayed
 
     def save_if_due(self, *, is_idle: bool) -> None:
         """Continue the snapshot in progress, or begin one if it is due.
@@ -109,7 +109,7 @@ class SnapshotWriter:
         policy, learner = self._context.policy, self._context.learner
         events = learner.consumed - self._saved_consumed
         seconds = time.monotonic() - self._saved_at
-        replay = self._replayed + self._committer.processing_seconds
+        replay = self._committer.processing_seconds - self._saved_seconds
         is_old = seconds >= policy.snapshot_seconds or replay >= policy.snapshot_replay
         is_due = events >= policy.snapshot_events or (events and is_old)
         is_calm = is_idle and time.monotonic() - self._committer.began >= _CALM_SECONDS
@@ -123,7 +123,7 @@ class SnapshotWriter:
         self._current = SnapshotInProgress(self._context, checkpoint)
         self._saved_at, self._saved_consumed = self._current.began, self._context.learner.consumed
         self._saved_n, self._is_stuck = checkpoint.n, False
-        self._replayed = -self._committer.processing_seconds
+        self._saved_seconds = self._committer.processing_seconds
 
     def finish(self, heartbeat: Callable[[], None]) -> None:
         """Wait for the snapshot in progress, if any."""
