@@ -27,7 +27,9 @@ _GROUPS = {
 _WITH_ACTIONS = {"dlq", "journal", "labels", "model", "snapshot"}
 """Commands whose actions take different arguments."""
 _AHEAD = 86400.0  # seconds of tolerated clock skew
-_FILES = "JSON lines, CSV, TSV (plain, .gz, .zst) or Parquet; - is standard input"
+_FILES = (
+    "events in one of the formats of docs/formats.md, such as JSON lines, CSV or ARFF; - is standard input"
+)
 _WIDEST = 100  # columns: longer lines are hard to read
 _Command = Callable[..., argparse.ArgumentParser]
 """Makes the parser of a command from its name and summary."""
@@ -350,6 +352,8 @@ def _add_top(made: argparse.ArgumentParser, what: str) -> None:
 
 
 def _add_csv(made: argparse.ArgumentParser) -> None:
+    text = "format of the file, such as csv or arff (default: by its name, else by its content)"
+    made.add_argument("--format", metavar="NAME", help=text)
     for role in ("id", "label", "text", "ts"):
         made.add_argument(
             f"--{role}-column", default=role, metavar="NAME", help="CSV column (default: %(default)s)"

@@ -16,8 +16,9 @@ from streamnb.evaluation.data_quality import InputOrigin
 from streamnb.events import Event
 from streamnb.formats.codec import decode_event
 from streamnb.formats.event_csv import CsvColumns, RowNote
-from streamnb.formats.event_files import MAX_LINE, has_cells, has_columns, open_counted, read_rows_order
+from streamnb.formats.event_files import format_of, open_counted, read_rows_order
 from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.event_source import MAX_LINE
 from streamnb.formats.json_paths import render_path
 from streamnb.formats.terminal_text import note as print_note
 
@@ -53,6 +54,7 @@ def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool
         names=frozenset(features["name"]),
         labels=frozenset(features["label"]),
         numbers=frozenset(features["number"] | features["ts"]),
+        finds_label=schema.label_path == _PLAIN.label_path,
         must_have_label=learns and schema.label_path == _PLAIN.label_path,
     )
 
@@ -72,6 +74,7 @@ def cells_of(options: argparse.Namespace) -> dict[str, Any]:
         "quoting": options.quoting,
         "quote": options.quote or "",
         "encoding": options.encoding or "",
+        "format": options.format or "",
     }
 
 
@@ -90,13 +93,15 @@ def given_columns(options: argparse.Namespace) -> dict[str, str | None]:
     return columns
 
 
-def origin_of(path: str, decimal: str = ".") -> InputOrigin:
-    """Return where the events of a file come from, whose numbers are read with a decimal separator."""
-    return InputOrigin(path, has_columns(path), has_cells(path), decimal)
+def origin_of(options: argparse.Namespace, path: str) -> InputOrigin:
+    """Return where the events of a file come from, by a command's options."""
+    form = format_of(path, options.format or "")
+    return InputOrigin(path, form.has_columns, form.has_cells, options.decimal)
 
 
 def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
-    if has_cells(path):
+    form = format_of(path, columns.format)
+    if form.has_cells:
         return
     of_cells = {
         "--delimiter": columns.delimiter,
@@ -105,15 +110,15 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
         "--quote": columns.quote,
         "--quoting" if columns.quoting else "--no-quoting": columns.quoting is not None,
     }
-    if has_columns(path):
-        of_cells["--encoding"] = columns.encoding
-        what = "has no cells of text, but is Parquet, which has types"
+    if form.has_columns:
+        of_cells["--encoding"] = columns.encoding if form.is_binary else ""
+        what = f"has no cells of text, but is {form.title}, which has types"
     else:
         of_cells["--missing"] = any(columns.missing)
         what = "has no cells, but is read as JSON lines, which have types; CSV is named like events.csv"
     if flag := next((flag for flag, is_given in of_cells.items() if is_given), ""):
         raise ConfigError(f"{flag}: {path} {what}")
-    for role in () if has_columns(path) else _ROLES:
+    for role in () if form.has_columns else _ROLES:
         name = getattr(columns, role)
         if name not in {role, None}:
             place = render_path((name,))

@@ -49,6 +49,7 @@ class FieldSummary:
     Attributes:
         strings: number of strings.
         decided: the kind, if another source has decided it; see `kind`.
+        declared: the values of a nominal field that the file declares.
         rises: whether each value is an integer above the previous one.
         values: the first distinct values and their frequencies; a long string is kept as its hash.
     """
@@ -58,6 +59,7 @@ class FieldSummary:
     strings: int = 0
     rises: bool = True
     decided: str = ""
+    declared: tuple[str, ...] = ()
     types: set[type] = field(default_factory=set)
     values: dict[Any, int] = field(default_factory=dict)
     _last: float = -math.inf

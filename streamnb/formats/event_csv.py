@@ -101,6 +101,9 @@ class CsvColumns(msgspec.Struct, frozen=True):
         quoting: whether `quote` encloses cells; None is detected, see `is_quoted`.
         quote: the character that may enclose cells; empty is detected, see `quote_of`.
         encoding: a codec name of Python; empty is UTF-8, or UTF-16 by its byte order mark.
+        format: the name of a format, in place of the file name's (`event_formats`); empty for none.
+        finds_label: whether a format that has a usual place of the label takes it from there, if no column
+            is called `label`.
         must_have_label: whether a header without the label's column is rejected, whatever its name.
     """
 
@@ -119,6 +122,8 @@ class CsvColumns(msgspec.Struct, frozen=True):
     quoting: bool | None = None
     quote: str = ""
     encoding: str = ""
+    format: str = ""
+    finds_label: bool = True
     must_have_label: bool = False
 
 

@@ -12,7 +12,15 @@ from streamnb.formats.json_parsing import refuse
 from streamnb.formats.json_paths import Keys
 
 CSV_FAULT = "csv"
-"""Key of the object that begins the array of a malformed CSV row; its value is the reason."""
+_FAULTY = {
+    CSV_FAULT: "a row of CSV",
+    "arff": "a row of ARFF",
+    "svmlight": "a line of svmlight",
+    "vw": "a line of Vowpal Wabbit",
+    "fasttext": "a line of fastText",
+    "mail": "a mail",
+}
+"""Key of the object that begins the array of a malformed row -> what it is; the value is the reason."""
 
 LONGEST_NAME = 1000  # characters of an id or a label
 
@@ -54,9 +62,10 @@ def _refuse_step(record: Any, keys: tuple[str, ...]) -> NoReturn:
         record = record[keys[depth]]
         depth += 1
     if not depth and type(record) is list:
-        fault = record[0].get(CSV_FAULT) if record and type(record[0]) is dict else None
-        of_csv = f" of a row of CSV: {fault[:_LONGEST_FAULT]}" if type(fault) is str else ""
-        refuse("wrong-type", (), f"expected an object, found an array{of_csv}")
+        first = record[0] if record and type(record[0]) is dict else {}
+        faults = ((what, first.get(key)) for key, what in _FAULTY.items())
+        found = [f" of {what}: {fault[:_LONGEST_FAULT]}" for what, fault in faults if type(fault) is str]
+        refuse("wrong-type", (), f"expected an object, found an array{''.join(found[:1])}")
     refuse_type(record, "an object", keys[:depth])
 
 

@@ -96,7 +96,7 @@ ONLY_IN = {
     "sklearn": {"sklearn.py"},
     "pyarrow": {"formats/parquet_events.py", "spark/partition_worker.py"},
     "pyspark": {"spark/job.py"},
-    "zstandard": {"formats/event_files.py", "persistence/compressed_files.py"},
+    "zstandard": {"formats/compressed_input.py", "persistence/compressed_files.py"},
     "tqdm": {"cli/commands/verify.py", "cli/compilation_progress.py", "evaluation/event_input.py"},
 }  # fmt: skip
 FORBIDDEN_NAMES = {"utils", "common", "base", "helpers"}

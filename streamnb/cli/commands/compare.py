@@ -95,7 +95,7 @@ def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Itera
     schema = context.schema(config)
     odd = DataQuality(
         schema,
-        origin_of(options.file, options.decimal),
+        origin_of(options, options.file),
         expects_label=True,
         counts_refusals=True,
         repeats=config.events.repeats != "learn",

@@ -75,7 +75,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
     events = without(with_groups(events, options, config.events.label), options.drop, absent)
     odd = DataQuality(
         made.learner.settings.schema,
-        origin_of(options.file, options.decimal),
+        origin_of(options, options.file),
         expects_label=True,
         repeats=config.events.repeats != "learn",
         now=time.time(),

@@ -35,7 +35,7 @@ from streamnb.features.number_notation import (
 )
 from streamnb.features.schema_inference import A_DATE, MOST_VALUES, FieldSummary, Keys, look
 from streamnb.formats.event_csv import CsvColumns, RowNote, ignore_note
-from streamnb.formats.event_files import has_cells, has_columns
+from streamnb.formats.event_files import format_of
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.event_validity import refuse_odd_time
 from streamnb.formats.json_paths import parse_path, render_path
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     if not n:
         raise ConfigError(_why_no_event(raws, context.schema(given)))
     named = _named(options, seen)
-    is_table = options.file is not None and has_columns(options.file)
+    is_table = options.file is not None and format_of(options.file, options.format or "").has_columns
     places = _places(given, named, seen, n, {str, bool} if is_table else {str})
     if "label" not in places and not given.topics.labels:
         raise ConfigError(_why_no_label(places, seen, is_table=is_table))
@@ -187,9 +187,14 @@ def _sample(
     options: argparse.Namespace, given: Config, strings: frozenset[str], note: RowNote = note
 ) -> tuple[list[bytes], dict[Keys, FieldSummary], int]:
     """Return the first events, a summary of each path, and the number of JSON objects."""
-    columns, lost = CsvColumns(**cells_of(options), strings=strings), set[str]()
+    finds_label = options.label_column == "label"
+    columns, lost = CsvColumns(**cells_of(options), strings=strings, finds_label=finds_label), set[str]()
+    declared: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def take(message: Message) -> None:
+        if message.event == "attributes-declared":
+            declared.update(message.fields["attributes"])
+            return
         lost.update(message.fields["columns"] if message.event == "digits-lost" else ())
         note(message)
 
@@ -199,7 +204,9 @@ def _sample(
     named = {*_IDS, *_LABELS, *_TIMES, *(name.lower() for name in _columns(options).values())}
     n = sum(look(raw, seen, named) for raw in raws)
     for path, one in seen.items():
-        if path[-1] in lost and path[0] == "features" and not one.differ:
+        if path[0] == "features" and path[-1] in declared:
+            one.decided, one.declared = declared[path[-1]]
+        elif path[-1] in lost and path[0] == "features" and not one.differ:
             one.decided = "nominal"
         elif (notation := notation_of(one, options.decimal)) is not None and notation.written:
             one.decided = f"(numbers {notation.what}: write plain ones)"
@@ -213,7 +220,7 @@ def _as_written(
 ) -> tuple[list[bytes], dict[Keys, FieldSummary], int]:
     """Return what `_sample` does, of a text file by the options that read its numbers."""
     found = _sample(options, given, strings)
-    if options.file is None or not has_cells(options.file):
+    if options.file is None or not format_of(options.file, options.format or "").has_cells:
         return found
 
     def again() -> tuple[list[bytes], dict[Keys, FieldSummary], int]:
@@ -373,6 +380,7 @@ def _proposed(
     ]
     if options.file is not None:
         flags = {
+            "--format": options.format,
             "--delimiter": options.delimiter,
             "--missing": options.missing,
             "--decimal": options.decimal.strip("."),
@@ -454,6 +462,8 @@ def _attributes(
         yield f"name = {literal(name)}"
         yield f'kind = "{kind}"'
         yield f"path = {literal(place)}"
+        if one.declared:
+            yield f"values = {literal(one.declared)}"
 
 
 def _kind(path: Keys, one: FieldSummary, text: Keys | None) -> str:

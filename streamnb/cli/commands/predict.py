@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         answers = [{**next(predicted_answers(model, [event])), "snapshot": model.told}]
     else:
         events = events_of(options.event, columns_of(options, model.schema))
-        answers = _of_file(model, origin_of(options.event, options.decimal), begun(events))
+        answers = _of_file(model, origin_of(options, options.event), begun(events))
     model.say()
     refused, n, warnings = False, 0, Counter[Message]()
     for answer in answers:

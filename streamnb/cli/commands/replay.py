@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     keyed = _keyed_by(schema, options.key)
     odd = DataQuality(
         schema,
-        origin_of(options.file, options.decimal),
+        origin_of(options, options.file),
         expects_label=not config.topics.labels,
         counts_refusals=True,
         key_path=options.key,

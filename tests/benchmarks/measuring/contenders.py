@@ -13,8 +13,9 @@ from river import compose, feature_extraction, naive_bayes
 from streamnb.errors import MalformedEvent
 from streamnb.evaluation.event_input import numbered
 from streamnb.formats.codec import decode_event
-from streamnb.formats.event_files import MAX_LINE, read_events
+from streamnb.formats.event_files import read_events
 from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.event_source import MAX_LINE
 from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.models.mixture.hypothesis_kinds import NAIVE_HYPOTHESES
 from streamnb.models.naive_bayes.counting_model import CountingModel

@@ -1,0 +1,223 @@
+"""Rows of ARFF, the format of Weka and MOA, as event records: dense and sparse rows.
+
+The header's types decide how values are read: a nominal ``1`` is a string. A sparse row has the value of
+each attribute: one that it does not list is 0, or the first declared value. A row that the header excludes
+becomes a JSON array that begins with the fault, and thus a dead letter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from streamnb.formats.arff_header import ArffAttribute, read_header, unquoted
+from streamnb.formats.event_csv import CsvColumns, Row, check_header, event_of
+from streamnb.formats.event_source import EventSource
+from streamnb.values.json_conversion import name_text
+from streamnb.values.messages import Message
+from streamnb.values.parameter_checks import pluralize
+
+_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:%[^\n]*)?\r?\n)*[ \t]*@relation\b", re.IGNORECASE)
+_TOKEN = re.compile(
+    r"""[ \t]*(?:('[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")|((?!['"])[^,%]*?))[ \t]*(,|%|$)"""
+)
+_WORD = re.compile(r"""[ \t,]*('[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s,'"%]+)[ \t,]*""")
+_WEIGHT = re.compile(r"[,\s]*\{\s*([^{}]*?)\s*\}\s*$")
+_CLASSES = ("class", "label")
+_MISSING = "?"
+_BLANK = " \t\r\n"
+
+
+def is_arff(start: bytes) -> bool:
+    """Return whether content begins as ARFF does: with comments and ``@relation``."""
+    return _START.match(start) is not None
+
+
+def arff_events(source: EventSource) -> Iterator[bytes]:
+    """Yield the event of each row.
+
+    The label is the attribute that the columns name; if there is none of this name, the attribute called
+    ``class``, else the last one if it is nominal, which is noted.
+
+    Raises:
+        ConfigError: the header does not fit the columns.
+        LogError: a header that is not ARFF.
+    """
+    lines = source.text_lines()
+    attributes = read_header(lines)
+    columns = _with_label(attributes, source)
+    check_header([one.name for one in attributes], columns, "ARFF")
+    _report_declared(attributes, columns, source)
+    rows = _ArffRows(attributes, columns, source)
+    number = 0
+    for line in lines:
+        stripped = line.strip(_BLANK)
+        if stripped and not stripped.startswith("%"):
+            try:
+                record: Any = event_of(rows.cells(stripped), number, rows.columns)
+            except ValueError as error:
+                record = [{"arff": str(error)}, stripped]
+            yield source.encoded(record)
+            number += 1
+
+
+def _with_label(attributes: Sequence[ArffAttribute], source: EventSource) -> CsvColumns:
+    """Return the columns with the label's attribute."""
+    columns, names = source.columns, [one.name for one in attributes]
+    if columns.label in names or not columns.finds_label or not attributes:
+        return columns
+    found = next((name for name in names if name.lower() in _CLASSES), None)
+    if found is None and attributes[-1].kind == "nominal":
+        found = names[-1]
+    if found is None:
+        return columns
+    text = f"the label is the attribute {found!r}; --label-column NAME selects another"
+    source.note(Message("label-chosen", text, column=found))
+    return msgspec.structs.replace(columns, label=found)
+
+
+def _report_declared(attributes: Sequence[ArffAttribute], columns: CsvColumns, source: EventSource) -> None:
+    roles = {columns.id, columns.label, columns.text, columns.ts}
+    kinds = {"continuous": "continuous", "nominal": "nominal"}
+    declared = {one.name: (kinds[one.kind], one.values) for one in attributes if one.kind in kinds}
+    for role in roles & declared.keys():
+        del declared[role]  # type: ignore[arg-type]
+    if n := sum(kind == "nominal" and name not in columns.names for name, (kind, _) in declared.items()):
+        text = f"declares the values of {pluralize(n, 'attribute')}; `streamnb init` writes a configuration "
+        text += "with them; without it a model knows only the values that it met"
+        source.note(Message("attributes-declared", text, attributes=declared))
+
+
+class _ArffRows:
+    """Converter of rows to cells, by the types of the header.
+
+    Attributes:
+        columns: the roles of cells; missing cells are already left out.
+    """
+
+    def __init__(self, attributes: Sequence[ArffAttribute], columns: CsvColumns, source: EventSource) -> None:
+        self.columns = msgspec.structs.replace(columns, missing=())
+        self._attributes, self._source = attributes, source
+        self._missing = {_MISSING, *columns.missing}
+        self._converters = [(one.name, one.convert) for one in attributes]
+        self._defaults = {
+            one.name: one.default if one.kind != "nominal" or one.values[0] not in columns.missing else None
+            for one in attributes
+        }
+        self._names = {columns.id, columns.label, columns.text, *columns.strings}
+        self._has_weights = False
+
+    def cells(self, line: str) -> Row:
+        """Return the values of a row by name, without missing ones. Raises ValueError for a faulty row."""
+        if line.startswith("{"):
+            found = self._sparse(line)
+        else:
+            width = len(self._converters)
+            tokens = _split(line, width)
+            if len(tokens) == width + 1 and (weight := _WEIGHT.fullmatch(tokens[-1])):
+                self._note_weight(weight[1])
+                tokens.pop()
+            if len(tokens) != width:
+                raise ValueError(f"{pluralize(len(tokens), 'value')}, the header has {width}")
+            found = {
+                name: None if token in self._missing else self._value(name, convert, token)
+                for (name, convert), token in zip(self._converters, tokens, strict=True)
+            }
+        return {
+            name: name_text(value) if name in self._names and type(value) is float else value
+            for name, value in found.items()
+            if value is not None or name == self.columns.id
+        }
+
+    def _value(self, name: str, convert: Any, token: str) -> Any:
+        try:
+            return convert(unquoted(token))
+        except ValueError as error:
+            raise ValueError(f"attribute {name!r}: {error}") from error
+
+    def _sparse(self, line: str) -> dict[str, Any]:
+        """Return the values of a row such as ``{1 X, 3 Y}``, whose indices count from 0."""
+        end = _end_of_braces(line)
+        if rest := line[end + 1 :]:
+            weight = _WEIGHT.fullmatch(rest)
+            if weight is None and not rest.lstrip().startswith("%"):
+                raise ValueError(f"{rest!r} stands after the sparse row")
+            if weight is not None:
+                self._note_weight(weight[1])
+        found, seen = dict(self._defaults), set[int]()
+        for entry in _entries(line[1:end]):
+            index, _, token = entry.partition(" ")
+            place = int(index) if index.isascii() and index.isdigit() and len(index) < 10 else -1
+            if not 0 <= place < len(self._converters) or place in seen:
+                raise ValueError(f"index {index!r}, expected an index below {len(self._converters)}, once")
+            seen.add(place)
+            name, convert = self._converters[place]
+            token = token.strip()
+            found[name] = None if token in self._missing else self._value(name, convert, token)
+        return found
+
+    def _note_weight(self, text: str) -> None:
+        weight = float(text)  # raises ValueError
+        if weight != 1.0 and not self._has_weights:
+            self._has_weights = True
+            what = f"weights of rows, such as {text}, are not read: each event counts once"
+            self._source.note(Message("weights-not-read", what, line=self._source.line))
+
+
+def _split(line: str, width: int) -> list[str]:
+    """Return the tokens of a row, quoted ones with their quotes."""
+    if "'" not in line and '"' not in line and "%" not in line:
+        tokens = [token.strip(_BLANK) for token in line.split(",")]
+        return tokens if len(tokens) == width else _words(line, width, tokens)
+    tokens, position = [], 0
+    while True:
+        found = _TOKEN.match(line, position)
+        if found is None:
+            raise ValueError("a quote is not closed, or text follows it")
+        tokens.append(found[1] or found[2])
+        position = found.end()
+        if found[3] != ",":
+            return tokens if len(tokens) == width else _words(line, width, tokens)
+
+
+def _words(line: str, width: int, tokens: list[str]) -> list[str]:
+    """Return the tokens between blanks, tabs and commas, as Weka splits a row, if they fit the header."""
+    words, position = [], 0
+    while found := _WORD.match(line, position):
+        words.append(found[1])
+        position = found.end()
+    return words if len(words) == width else tokens
+
+
+def _end_of_braces(line: str) -> int:
+    """Return the index of the brace that closes a sparse row, outside quotes."""
+    quote, position = "", 1
+    while position < len(line):
+        character = line[position]
+        if quote:
+            position += character == "\\"
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character == "}":
+            return position
+        position += 1
+    raise ValueError("the brace of a sparse row is not closed")
+
+
+def _entries(inner: str) -> Iterator[str]:
+    """Yield the entries of a sparse row: an index, a blank, and a value."""
+    if "'" not in inner and '"' not in inner:
+        yield from (entry for part in inner.split(",") if (entry := part.replace("\t", " ").strip()))
+        return
+    position = 0
+    pattern = re.compile(r"""[\s,]*(\d+)\s+('[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|[^,'"]*)\s*""")
+    while inner[position:].strip(" \t,"):
+        found = pattern.match(inner, position)
+        if found is None:
+            raise ValueError(f"{inner[position:][:40]!r} is not an index and a value")
+        yield f"{found[1]} {found[2].strip()}"
+        position = found.end()

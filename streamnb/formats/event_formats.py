@@ -1,0 +1,139 @@
+"""The registry of formats of events: name, suffixes, what its content looks like, and its reader.
+
+An option names a file's format, else its suffix, else its first bytes; the default is JSON lines. A reader
+takes an `EventSource`, and yields raw events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from streamnb.errors import ConfigError, LogError
+from streamnb.formats.arff_events import arff_events, is_arff
+from streamnb.formats.compressed_input import COMPRESSED_TWICE
+from streamnb.formats.event_csv import rows_to_events
+from streamnb.formats.event_source import EventSource, format_suffix
+from streamnb.formats.json_line_events import SUFFIXES, json_line_events
+from streamnb.values.parameter_checks import did_you_mean
+
+Read = Callable[[EventSource], Iterator[bytes]]
+
+
+class EventFormat(NamedTuple):
+    """One format of files of events.
+
+    Attributes:
+        name: its name in `--format`.
+        title: its name in messages.
+        suffixes: the suffixes of file names, in lower case.
+        read: yields the raw events of a source.
+        looks_like: returns whether the first bytes of decompressed content are of this format, for sure.
+        has_columns: whether its values have names that options such as `--label-column` refer to.
+        has_cells: whether these values are text without types, whose notation options describe.
+        is_binary: whether it has no encoding of text.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    read: Read
+    looks_like: Callable[[bytes], bool]
+    has_columns: bool = True
+    has_cells: bool = False
+    is_binary: bool = False
+
+
+def _csv_events(source: EventSource) -> Iterator[bytes]:
+    return rows_to_events(source.text_lines(), source.columns, source.note)
+
+
+def _tsv_events(source: EventSource) -> Iterator[bytes]:
+    columns = msgspec.structs.replace(source.columns, delimiter=source.columns.delimiter or "\t")
+    return rows_to_events(source.text_lines(), columns, source.note)
+
+
+def _parquet_events(source: EventSource) -> Iterator[bytes]:
+    from streamnb.formats.parquet_events import parquet_events  # noqa: PLC0415  it imports numpy
+
+    if source.raw is None:
+        raise LogError("is Parquet, which is read from an uncompressed file, not from a pipe")
+    for row, share in parquet_events(source.raw, source.columns, source.note):
+        source.line += 1
+        source.share = share
+        yield row
+
+
+def _never(_: bytes) -> bool:
+    return False
+
+
+_JSON_START = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"|\})')
+
+JSON_LINES = EventFormat(
+    "jsonl",
+    "JSON lines",
+    SUFFIXES,
+    json_line_events,
+    lambda start: _JSON_START.match(start) is not None,
+    has_columns=False,
+)
+FORMATS = (
+    JSON_LINES,
+    EventFormat("csv", "CSV", (".csv",), _csv_events, _never, has_cells=True),
+    EventFormat("tsv", "TSV", (".tsv",), _tsv_events, _never, has_cells=True),
+    EventFormat(
+        "parquet",
+        "Parquet",
+        (".parquet",),
+        _parquet_events,
+        lambda start: start.startswith(b"PAR1"),
+        is_binary=True,
+    ),
+    EventFormat("arff", "ARFF", (".arff",), arff_events, is_arff),
+)
+"""All formats, in the order in which content is compared with them."""
+
+FORMAT_NAMES = tuple(one.name for one in FORMATS)
+
+_UTF32 = re.compile(rb"\xff\xfe\0\0|\0\0\xfe\xff")
+_OTHERS: dict[re.Pattern[bytes], str] = {
+    re.compile(
+        rb"PK\x03\x04"
+    ): "a ZIP archive, as workbooks of Excel (.xlsx) are: unpack it, or save the sheet as CSV",
+    re.compile(rb"PAR1"): "Parquet: --format parquet reads it, from an uncompressed file",
+    re.compile(rb"\xd0\xcf\x11\xe0"): "an old workbook of Excel (.xls): save the sheet as CSV",
+    **COMPRESSED_TWICE,
+    _UTF32: "UTF-32: --encoding utf-32 reads it",
+}
+"""Refused contents, by their first bytes."""
+
+
+def format_named(name: str) -> EventFormat:
+    """Return the format of this name. Raises ConfigError for an unknown one."""
+    for one in FORMATS:
+        if one.name == name:
+            return one
+    known = ", ".join(FORMAT_NAMES)
+    raise ConfigError(f"--format {name}: expected one of {known}{did_you_mean(name, FORMAT_NAMES)}")
+
+
+def format_of_name(path: str) -> EventFormat | None:
+    """Return the format of a file's suffix, or None."""
+    suffix = format_suffix(path)
+    return next((one for one in FORMATS if suffix in one.suffixes), None)
+
+
+def format_of_content(start: bytes) -> EventFormat | None:
+    """Return the format that the first bytes of decompressed content look like, or None."""
+    return next((one for one in FORMATS if one.looks_like(start)), None)
+
+
+def refuse_other_content(start: bytes, *, has_encoding: bool) -> None:
+    """Raise LogError for content of no format that is read, by its first bytes."""
+    for begins, what in _OTHERS.items():
+        if begins.match(start) and not (begins is _UTF32 and has_encoding):
+            raise LogError(f"is {what}")
