@@ -115,10 +115,10 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
         what = f"has no cells of text, but is {form.title}, which has types"
     else:
         of_cells["--missing"] = any(columns.missing)
-        what = "has no cells, but is read as JSON lines, which have types; CSV is named like events.csv"
+        what = f"has no cells, but is read as {form.title}; --format csv reads CSV"
     if flag := next((flag for flag, is_given in of_cells.items() if is_given), ""):
         raise ConfigError(f"{flag}: {path} {what}")
-    for role in () if form.has_columns else _ROLES:
+    for role in () if form.has_columns else [role for role in _ROLES if role not in form.roles]:
         name = getattr(columns, role)
         if name not in {role, None}:
             place = render_path((name,))
@@ -128,7 +128,7 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
                 else f"--set events.{role}='{place}' sets the path of a field"
             )
             raise ConfigError(
-                f"--{role}-column {name}: {path} has no columns, but is read as JSON lines; {remedy}"
+                f"--{role}-column {name}: {path} has no columns, but is read as {form.title}; {remedy}"
             )
 
 

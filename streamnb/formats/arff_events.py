@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from streamnb.formats.arff_header import ArffAttribute, read_header, unquoted
-from streamnb.formats.event_csv import CsvColumns, Row, check_header, event_of
+from streamnb.formats.event_csv import CsvColumns, Row, check_header
 from streamnb.formats.event_source import EventSource
 from streamnb.values.json_conversion import name_text
 from streamnb.values.messages import Message
@@ -52,16 +52,15 @@ def arff_events(source: EventSource) -> Iterator[bytes]:
     check_header([one.name for one in attributes], columns, "ARFF")
     _report_declared(attributes, columns, source)
     rows = _ArffRows(attributes, columns, source)
-    number = 0
     for line in lines:
         stripped = line.strip(_BLANK)
         if stripped and not stripped.startswith("%"):
             try:
-                record: Any = event_of(rows.cells(stripped), number, rows.columns)
+                cells = rows.cells(stripped)
             except ValueError as error:
-                record = [{"arff": str(error)}, stripped]
-            yield source.encoded(record)
-            number += 1
+                yield source.faulty("arff", error, stripped)
+            else:
+                yield source.event(cells, stripped, rows.columns)
 
 
 def _with_label(attributes: Sequence[ArffAttribute], source: EventSource) -> CsvColumns:
@@ -104,7 +103,9 @@ class _ArffRows:
         self._missing = {_MISSING, *columns.missing}
         self._converters = [(one.name, one.convert) for one in attributes]
         self._defaults = {
-            one.name: one.default if one.kind != "nominal" or one.values[0] not in columns.missing else None
+            one.name: one.default
+            if one.kind != "nominal" or one.values[0] not in {*columns.missing} - {""}
+            else None
             for one in attributes
         }
         self._names = {columns.id, columns.label, columns.text, *columns.strings}

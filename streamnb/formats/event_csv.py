@@ -230,7 +230,7 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: RowNote = ig
             fitting += 1
             cells = dict(zip(header, row, strict=True))
             points.look(number, cells)
-            record = event_of(cells, number, columns, read, readers)
+            record = event_of(cells, str(number), columns, read, readers)
             if number < _FIRST or number % _EVERY == 0:
                 lost.look(number, cells, record.get("features", {}))
             if "label" in record:
@@ -478,7 +478,7 @@ def _as_it_is(cell: Any) -> Any:
 
 def event_of(
     cells: Row,
-    number: int,
+    made_id: str,
     columns: CsvColumns,
     read: Reader = _as_it_is,
     readers: Mapping[str | None, Reader] = MappingProxyType({}),
@@ -487,13 +487,13 @@ def event_of(
 
     Args:
         cells: column name -> cell; cells with a role are removed.
-        number: number of the row, which is its id without a column of ids.
+        made_id: its id without a column of ids.
         columns: roles of the columns.
         read: converts the time and feature cells to their types.
         readers: column -> converter in place of `read`.
     """
     missing = columns.missing
-    event: Row = {"id": str(number)}
+    event: Row = {"id": made_id}
     if columns.id in cells:
         event_id = cells.pop(columns.id)
         event["id"] = "" if event_id in missing else event_id

@@ -17,7 +17,10 @@ from streamnb.formats.arff_events import arff_events, is_arff
 from streamnb.formats.compressed_input import COMPRESSED_TWICE
 from streamnb.formats.event_csv import rows_to_events
 from streamnb.formats.event_source import EventSource, format_suffix
+from streamnb.formats.fasttext_events import fasttext_events, is_fasttext
 from streamnb.formats.json_line_events import SUFFIXES, json_line_events
+from streamnb.formats.svmlight_events import is_svmlight, svmlight_events
+from streamnb.formats.vowpal_events import is_vowpal, vowpal_events
 from streamnb.values.parameter_checks import did_you_mean
 
 Read = Callable[[EventSource], Iterator[bytes]]
@@ -33,6 +36,7 @@ class EventFormat(NamedTuple):
         read: yields the raw events of a source.
         looks_like: returns whether the first bytes of decompressed content are of this format, for sure.
         has_columns: whether its values have names that options such as `--label-column` refer to.
+        roles: roles of columns that it has in spite of that.
         has_cells: whether these values are text without types, whose notation options describe.
         is_binary: whether it has no encoding of text.
     """
@@ -43,6 +47,7 @@ class EventFormat(NamedTuple):
     read: Read
     looks_like: Callable[[bytes], bool]
     has_columns: bool = True
+    roles: tuple[str, ...] = ()
     has_cells: bool = False
     is_binary: bool = False
 
@@ -94,6 +99,16 @@ FORMATS = (
         is_binary=True,
     ),
     EventFormat("arff", "ARFF", (".arff",), arff_events, is_arff),
+    EventFormat(
+        "svmlight",
+        "svmlight",
+        (".svm", ".svmlight", ".libsvm"),
+        svmlight_events,
+        is_svmlight,
+        has_columns=False,
+    ),
+    EventFormat("fasttext", "fastText", (".ft",), fasttext_events, is_fasttext, has_columns=False),
+    EventFormat("vw", "Vowpal Wabbit", (".vw",), vowpal_events, is_vowpal, False, ("text",)),
 )
 """All formats, in the order in which content is compared with them."""
 

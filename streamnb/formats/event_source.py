@@ -12,7 +12,7 @@ import msgspec
 
 from streamnb.errors import LogError
 from streamnb.formats.compressed_input import compression_suffix
-from streamnb.formats.event_csv import MAX_ROW, NOT_DECODED, CsvColumns, RowNote, encoded
+from streamnb.formats.event_csv import MAX_ROW, NOT_DECODED, CsvColumns, Row, RowNote, encoded, event_of
 from streamnb.values.messages import Message
 
 MAX_LINE = MAX_ROW
@@ -52,7 +52,7 @@ class EventSource:
     ) -> None:
         self.name, self.content, self.columns, self.note, self.raw = name, content, columns, note, raw
         self.line, self.share = 0, 0.0
-        self._position, self._has_undecoded = position, False
+        self._position, self._has_undecoded, self._rows = position, False, 0
 
     @property
     def start(self) -> bytes:
@@ -89,6 +89,28 @@ class EventSource:
         while line := text.readline(MAX_LINE + 1):
             self._count(line)
             yield line.removeprefix("\ufeff") if self.line == 1 else line
+
+    def next_id(self, content: bytes | str) -> str:
+        """Return the id of the next row, which has none of its own; call it once for each row, in order."""
+        del content
+        self._rows += 1
+        return str(self._rows - 1)
+
+    def event(self, cells: Row, content: bytes | str, columns: CsvColumns) -> bytes:
+        """Return the event of the next row.
+
+        Args:
+            cells: typed values by column, without missing ones.
+            content: the row as it is in the file.
+            columns: roles of the columns; its `missing` must be empty.
+        """
+        return self.encoded(event_of(cells, self.next_id(content), columns))
+
+    def faulty(self, kind: str, why: object, content: bytes | str) -> bytes:
+        """Return what stands for the next row if it is not an event: a dead letter with the reason."""
+        self.next_id(content)
+        text = content.decode(errors="surrogateescape") if isinstance(content, bytes) else content
+        return self.encoded([{kind: str(why)}, text])
 
     def encoded(self, record: Any) -> bytes:
         """Return a record as JSON; bytes that are not text stay unchanged, and the first are noted."""

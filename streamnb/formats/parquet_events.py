@@ -65,7 +65,7 @@ def parquet_events(
             for row in zip(*cells, strict=True):
                 pairs = zip(names, row, strict=True)
                 found = {name: cell for name, cell in pairs if cell is not None or name == columns.id}
-                raw = encoded(event_of(found, number, columns))
+                raw = encoded(event_of(found, str(number), columns))
                 number += 1
                 yield raw, number / file.metadata.num_rows
     except ArrowException as error:

@@ -1,0 +1,133 @@
+"""Lines of svmlight and libsvm as event records: ``LABEL INDEX:VALUE ... # comment``.
+
+The label is a name: ``+1`` and ``1.0`` are ``1``. A feature is named by its index. Features that a line does
+not list are missing, because a stream does not know all indices. ``qid:N`` becomes the field ``qid``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from streamnb.formats.event_source import EventSource
+from streamnb.values.json_conversion import name_text
+from streamnb.values.messages import Message
+
+_PAIRS = msgspec.json.Decoder(dict[str, float])
+_PLAIN = b"0123456789.eE+-: "
+_LEADING_ZERO = re.compile(rb"(?:^| )0[0-9]")
+_LABEL = re.compile(rb"-?(?:0|[1-9][0-9]{0,14})")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NONE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_START = re.compile(
+    rb"(?:[ \t]*#[^\n]*\n)*[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?(?:[ \t]+qid:[0-9]+)?"
+    rb"(?:[ \t]+[0-9]+:[-+.0-9eE]+)+[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
+)
+
+
+def is_svmlight(start: bytes) -> bool:
+    """Return whether the first line of content is a label and pairs of an index and a value."""
+    return _START.match(start) is not None
+
+
+def svmlight_events(source: EventSource) -> Iterator[bytes]:
+    """Yield the event of each line; what is not svmlight becomes a dead letter with the reason."""
+    labels = _ZeroLabel(source)
+    for line in source.byte_lines():
+        body = line.partition(b"#")[0].strip()
+        if not body:
+            continue
+        label, _, rest = body.partition(b" ")
+        pairs = _plain_pairs(rest)
+        if pairs is not None and _LABEL.fullmatch(label) and label != b"-0":
+            name = label.decode()
+            labels.look(name)
+            yield b'{"id":%b,"features":%b,"label":"%b"}' % (
+                msgspec.json.encode(source.next_id(line)), pairs, label,
+            )  # fmt: skip
+            continue
+        try:
+            record = _event(body.decode(errors="surrogateescape"))
+        except ValueError as error:
+            yield source.faulty("svmlight", error, body)
+        else:
+            labels.look(record.get("label", ""))
+            yield source.encoded({"id": source.next_id(line), **record})
+
+
+class _ZeroLabel:
+    """Detects a label 0 next to 1 and -1: SVM-light marks lines without a label so, libsvm a class."""
+
+    def __init__(self, source: EventSource) -> None:
+        self._source = source
+        self._wanted = {"0", "1", "-1"}
+
+    def look(self, label: str) -> None:
+        """Note once that all three labels occur."""
+        if label in self._wanted:
+            self._wanted.discard(label)
+            if not self._wanted:
+                text = "the label 0 is a class here, but SVM-light marks lines without a label by it: "
+                text += '--set \'classes.aliases={"0" = ""}\' removes it'
+                self._source.note(Message("label-zero", text, line=self._source.line))
+
+
+def _plain_pairs(rest: bytes) -> bytes | None:
+    """Return a line's pairs as a JSON object if they are plain, otherwise None."""
+    if rest.translate(None, _PLAIN) or _LEADING_ZERO.search(rest):
+        return None
+    if not rest:
+        return b"{}"
+    written = b'{"%b}' % rest.replace(b":", b'":').replace(b" ", b',"')
+    try:
+        pairs = _PAIRS.decode(written)
+    except msgspec.DecodeError:
+        return None
+    are_indices = "".join(pairs).isdigit() and "" not in pairs
+    return written if are_indices and len(pairs) == rest.count(b":") else None
+
+
+def _event(line: str) -> dict[str, Any]:
+    """Return the record of a line without its id. Raises ValueError with the fault."""
+    fields = line.split()
+    has_label = ":" not in fields[0]
+    record: dict[str, Any] = {"features": {}}
+    features = record["features"]
+    if has_label:
+        record["label"] = label_name(fields[0])
+    for field in fields[has_label:]:
+        name, colon, written = field.partition(":")
+        if not colon:
+            raise ValueError(f"{field!r} is a second label; an event has one label")
+        if name == "qid" and "qid" not in record and not features:
+            record["qid"] = written
+            continue
+        if not (name.isascii() and name.isdigit()):
+            raise ValueError(f"{field!r} is not INDEX:VALUE")
+        name = str(int(name)) if len(name) < 10 else name
+        if name in features:
+            raise ValueError(f"index {name} occurs twice")
+        features[name] = None if _NONE.fullmatch(written) else _number(field, written)
+    record["features"] = {name: value for name, value in features.items() if value is not None}
+    return record
+
+
+def _number(field: str, written: str) -> float:
+    value = float(written) if _NUMBER.fullmatch(written) else math.inf
+    if math.isinf(value):
+        raise ValueError(f"{field!r} has no finite number")
+    return value
+
+
+def label_name(written: str) -> str:
+    """Return the name of a label: a whole number has no fraction or plus. Raises ValueError for several."""
+    if "," in written:
+        raise ValueError(f"{written!r} is several labels; an event has one label")
+    if not _NUMBER.fullmatch(written):
+        return written
+    value = float(written)
+    return name_text(value) if math.isfinite(value) else written
