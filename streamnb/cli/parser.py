@@ -106,7 +106,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_csv(replay)
 
     _add_evaluate(command("evaluate", "predict each event, then learn it, and score the predictions"))
-    _add_compare(command("compare", "test if another configuration would have predicted better"))
+    _add_compare(
+        command("compare", "rank configurations and classifiers by their predictions of the same events")
+    )
 
     inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
     _add_top(inspect, "attributes for each class")
@@ -390,13 +392,7 @@ def _add_init(init: argparse.ArgumentParser) -> None:
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     text = f"{_FILES} (default: what a learner has read from the log, with late labels)"
     evaluate.add_argument("file", nargs="?", help=text)
-    order = evaluate.add_mutually_exclusive_group()
-    text = "take the rows in this order (0-based numbers, one a line)"
-    order.add_argument("--order", metavar="FILE", help=text)
-    text = "take the rows in a random order of this seed (default: 0), through a temporary file"
-    order.add_argument("--shuffle", type=_whole, nargs="?", const=0, metavar="SEED", help=text)
-    text = "leave out this attribute, such as one that is known only after the label; may be repeated"
-    evaluate.add_argument("--drop", action="append", default=[], metavar="NAME", help=text)
+    _add_row_order(evaluate)
     text = "learn this share of the rows first, such as 2/3, then score the rest without learning it"
     evaluate.add_argument("--holdout", metavar="SHARE", help=text)
     text = "seed of --delay, --reveal and --noise (default: %(default)s)"
@@ -410,8 +406,6 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     evaluate.add_argument("--reveal", metavar="SHARE|PATH", help=text)
     text = "share of labels that are wrong at first, and corrected after another delay"
     evaluate.add_argument("--noise", type=_not_negative, default=0.0, metavar="SHARE", help=text)
-    text = 'group labels by a JSON object: {"rec.autos": "like", "sci.med": "dislike"}; null hides one'
-    evaluate.add_argument("--map-labels", metavar="FILE", help=text)
     text = (
         "evaluate this classifier, or the result of this function, in place of the configured model: any "
         "of streamnb or River, from a module that can be imported here"
@@ -425,12 +419,35 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     _add_csv(evaluate)
 
 
+def _add_row_order(made: argparse.ArgumentParser) -> None:
+    order = made.add_mutually_exclusive_group()
+    text = "take the rows in this order (0-based numbers, one a line)"
+    order.add_argument("--order", metavar="FILE", help=text)
+    text = "take the rows in a random order of this seed (default: 0), through a temporary file"
+    order.add_argument("--shuffle", type=_whole, nargs="?", const=0, metavar="SEED", help=text)
+    text = "leave out this attribute, such as one that is known only after the label; may be repeated"
+    made.add_argument("--drop", action="append", default=[], metavar="NAME", help=text)
+    text = 'group labels by a JSON object: {"rec.autos": "like", "sci.med": "dislike"}; null hides one'
+    made.add_argument("--map-labels", metavar="FILE", help=text)
+
+
 def _add_compare(compare: argparse.ArgumentParser) -> None:
     text = "as `evaluate` reads it (default: what a learner has read from the log, with late labels)"
     compare.add_argument("file", nargs="?", help=text)
-    text = "set one key of the other configuration only; --config and --set apply to both"
-    compare.add_argument("--against", metavar="KEY=VALUE", action="append", required=True, help=text)
+    text = "one more model: the first configuration with these keys; may be repeated"
+    compare.add_argument("--against", metavar="KEY=VALUE", action="append", nargs="+", default=[], help=text)
+    text = "one more model: this classifier in place of the first configuration's; may be repeated"
+    compare.add_argument("--model", metavar="MODULE:NAME", action="append", default=[], help=text)
+    _add_row_order(compare)
     _add_csv(compare)
+
+
+class _Several(argparse.Action):
+    """Append each file to `configs`; `config` is the first."""
+
+    def __call__(self, _parser: object, found: argparse.Namespace, value: Any, *_: object) -> None:
+        found.configs = [*found.configs, value]
+        found.config = found.configs[0]
 
 
 def _actions(made: argparse.ArgumentParser) -> _Command:
@@ -451,7 +468,12 @@ def _add_common(
     every = made.add_argument_group("options of every command")
     every.add_argument("--json", action="store_true", help="answer in JSON on standard output")
     if configured:
-        every.add_argument("--config", metavar="FILE", help="TOML configuration")
+        if made.get_default("module") == "compare":
+            text = "TOML configuration; each repetition is one more model"
+            every.add_argument("--config", metavar="FILE", action=_Several, help=text)
+            made.set_defaults(configs=[])
+        else:
+            every.add_argument("--config", metavar="FILE", help="TOML configuration")
         text = "set one key, such as model.alpha=0.1"
         every.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help=text)
     return made

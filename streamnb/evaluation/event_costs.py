@@ -1,7 +1,10 @@
-"""A learner that notes what each event cost it, so that two can be compared event by event.
+"""A learner that records what each event cost it, so that several can be compared event by event.
 
 Of an event whose label came late, or changed, the label that holds in the end counts, and the prediction that
-was served: what is noted first is overwritten.
+was served: what is recorded first is overwritten.
+
+The loss is the open log loss that `evaluate` prints. Of labels that arrive separately it is the log loss in
+which a label that was never seen costs 34.5 nats.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ from streamnb.config import Config
 from streamnb.engine.labels.batches import EventBatch
 from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.kernels.array_types import Floats, Ints
+from streamnb.models.interface.stream_model import StreamModel
 from streamnb.runtime import factories
+from streamnb.scoring.ranking import OpenValidation
 from streamnb.scoring.revisable_scores import RevisableScore, nats, scored
 
 _NONE = -1
@@ -27,7 +32,7 @@ class Costs(NamedTuple):
     Attributes:
         place: index of the event among all records.
         truth: its label.
-        loss: -ln of the predicted probability of its label, nats.
+        loss: -ln of the predicted probability of its label, in nats.
         right: whether it was predicted.
     """
 
@@ -42,10 +47,19 @@ class Costs(NamedTuple):
 
 
 class PrequentialProcessor(EventProcessor):
-    """A learner with two more stages: one opens a row for each event, one records its score."""
+    """A learner with two more stages: one opens a row for each event, one records its score.
 
-    def __init__(self, config: Config) -> None:
-        super().__init__(factories.settings(config), factories.model(config))
+    Args:
+        config: its configuration.
+        given: a model in place of the configured one.
+
+    Attributes:
+        validation: scores of labels inside events.
+    """
+
+    def __init__(self, config: Config, given: StreamModel | None = None) -> None:
+        super().__init__(factories.settings(config), given or factories.model(config))
+        self.validation = self.progressive = OpenValidation(config.metrics.window)
         self._place, self._truth, self._loss, self._right = array("q"), array("q"), array("d"), array("b")
         self.event_path.stages = (self._open_rows, *self.event_path.stages, self._note_scores)
         if self.late is not None:
@@ -61,8 +75,12 @@ class PrequentialProcessor(EventProcessor):
         """Record the scores of labels inside events."""
         told = np.flatnonzero(batch.truths >= 0)
         if told.size:
-            rows = batch.predicted.posteriors.probabilities[told]
-            self._note(len(self._truth) - len(batch) + told, scored(rows, batch.truths[told]))
+            rows, numbers = (
+                batch.predicted.posteriors.probabilities[told],
+                len(self._truth) - len(batch) + told,
+            )
+            self._note(numbers, scored(rows, batch.truths[told]))
+            np.frombuffer(self._loss)[numbers] = self.validation.newest_losses
 
     def _note(self, numbers: Ints, score: RevisableScore | None) -> None:
         """Record scores of events; None takes one back."""
@@ -85,6 +103,6 @@ class PrequentialProcessor(EventProcessor):
 
     @property
     def left_out(self) -> dict[str, int]:
-        """Why events are not among the costs -> how many."""
+        """Reason why events are not among the costs -> number of events."""
         unlabelled = len(self._truth) - np.count_nonzero(np.array(self._truth, dtype=np.int64) != _NONE)
         return {"without a label": int(unlabelled), "refused as dead letters": self.dead_letters}

@@ -13,7 +13,11 @@ from tqdm import tqdm
 
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.evaluation.data_quality import InputOrigin
+from streamnb.evaluation.holdout import Row
+from streamnb.evaluation.label_groups import with_groups
+from streamnb.evaluation.row_shuffle import shuffled
 from streamnb.events import Event
+from streamnb.features.attributes import some_of
 from streamnb.formats.codec import decode_event
 from streamnb.formats.event_csv import CsvColumns, RowNote
 from streamnb.formats.event_files import format_of, open_counted, read_rows_order
@@ -21,11 +25,13 @@ from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.event_source import MAX_LINE
 from streamnb.formats.json_paths import render_path
 from streamnb.formats.terminal_text import note as print_note
+from streamnb.values.messages import Message
 
 T = TypeVar("T")
 
 _CSV = CsvColumns()
 _ROLES = ("id", "label", "text", "ts")
+_OF_FILES = ("order", "shuffle", "drop", "holdout", "delay", "reveal", "noise", "map_labels")
 _PLAIN = EventSchema(max_bytes=MAX_LINE)
 
 
@@ -185,6 +191,37 @@ def _without(raw: bytes, names: Sequence[str], absent: set[str]) -> bytes:
         return msgspec.json.encode(event)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError, AttributeError):
         return raw
+
+
+def rows_of(
+    options: argparse.Namespace, schema: EventSchema, absent: set[str], note: RowNote = print_note
+) -> Iterator[Row]:
+    """Return the rows of a command's file in the order that its options set, with grouped labels.
+
+    Args:
+        options: of the command.
+        schema: reads the events.
+        absent: names of ``--drop``, from which each feature that an event has is removed.
+        note: called with each warning about the file.
+    """
+    events = events_of(options.file, columns_of(options, schema, learns=True), note)
+    events = without(with_groups(events, options.map_labels, schema), options.drop, absent)
+    return numbered(events, options.order) if options.shuffle is None else shuffled(events, options.shuffle)
+
+
+def refuse_options_of_files(options: argparse.Namespace) -> None:
+    """Raise ConfigError for an option that a log does not have."""
+    for name in _OF_FILES:
+        value = getattr(options, name, None)
+        if value or (name == "shuffle" and value is not None):
+            raise ConfigError(f"--{name.replace('_', '-')}: needs a file; without one the log is evaluated")
+
+
+def report_absent(absent: set[str]) -> None:
+    """Print the names of ``--drop`` that no event has."""
+    if absent:
+        text = f'--drop: left out nothing of {some_of(sorted(absent))}, which no event has in "features"'
+        print_note(Message("dropped-nothing", text, columns=sorted(absent)))
 
 
 def decoded(raw: bytes, schema: EventSchema) -> Event | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,17 +13,15 @@ from streamnb.formats.event_schema import EventSchema
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def with_groups(events: Iterable[bytes], options: argparse.Namespace, label_path: str) -> Iterator[bytes]:
-    """Yield the raw events, with labels replaced by ``--map-labels``, if it is set.
+def with_groups(events: Iterable[bytes], path: str | None, schema: EventSchema) -> Iterator[bytes]:
+    """Yield the raw events, with labels replaced by the file of ``--map-labels``, if there is one.
 
     A label that the file does not contain stays; one that it maps to null is removed, so that its event is
     only predicted. Malformed events are passed on to the decoder, which reports them.
 
     Raises ConfigError, which names the file, if it is not an object of labels.
     """
-    if options.map_labels is None:
-        return iter(events)
-    return _mapped(events, _groups(options.map_labels), EventSchema(label_path=label_path).label_keys)
+    return iter(events) if path is None else _mapped(events, _groups(path), schema.label_keys)
 
 
 def _groups(path: str) -> dict[str, str | None]:

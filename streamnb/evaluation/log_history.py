@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from streamnb.config import Config
@@ -21,8 +20,6 @@ from streamnb.runtime import context, factories
 from streamnb.values.messages import Message
 from streamnb.verification.check_results import CheckResults, Outcome
 from streamnb.verification.log.journal_chain import earliest_kept, scan_log, steps
-
-_AT_ONCE = 1000
 
 
 class LogHistory(NamedTuple):
@@ -97,12 +94,10 @@ def _refuse_unread(part: Slice, topics: Sequence[str], n: int) -> None:
         )
 
 
-def history_of_file(rows: Iterable[Row], config: Config) -> Iterator[LogHistory]:
-    """Yield the history of a file, as `evaluate` reads it: one partition, with rows as offsets."""
-    partition, now = Partition(config.topics.events[0], 0), time.time()
-    left = iter(rows)
-    while part := list(islice(left, _AT_ONCE)):
-        yield LogHistory([Record(partition, row, None, raw, 0.0) for row, raw in part], now)
+def history_of_rows(rows: Iterable[Row], config: Config) -> LogHistory:
+    """Return rows of a file as `evaluate` reads them: one partition, with rows as offsets."""
+    partition = Partition(config.topics.events[0], 0)
+    return LogHistory([Record(partition, row, None, raw, 0.0) for row, raw in rows], time.time())
 
 
 def replay_history(

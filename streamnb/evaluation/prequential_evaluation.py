@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.evaluation.evaluation_page import AT_ONCE, EvaluationPage
 from streamnb.evaluation.holdout import Row
+from streamnb.evaluation.interruption import Interruption, parts_of
 from streamnb.evaluation.rejections import RejectionCounts
 from streamnb.evaluation.simulated_label_delay import Feedback
 from streamnb.events import Drift, Event
@@ -52,15 +53,17 @@ def outputs_of(
         records = (Record(partition, row, None, raw, 0.0) for row, raw in rows)  # files have no record times
     else:
         records = feedback.records(rows, learner.settings.schema, (partition.topic, config.topics.labels))
-    while part := list(islice(records, _AT_ONCE if page is None else AT_ONCE)):
-        while part:
+    parts = parts_of(records, _AT_ONCE) if page is None else parts_of(records, AT_ONCE, math.inf)
+    for part in parts:
+        left = part
+        while left:
             before, began = learner.consumed, time.perf_counter()
-            outputs = learner.process(part, now, max_bytes=_BYTES_AT_ONCE)
+            outputs = learner.process(left, now, max_bytes=_BYTES_AT_ONCE)
             taken = learner.consumed - before
             if page is not None:
-                page.timed(part[:taken], time.perf_counter() - began)
+                page.timed(left[:taken], time.perf_counter() - began)
             yield from outputs
-            part = part[taken:]
+            left = left[taken:]
 
 
 def train_then_test(
@@ -68,19 +71,21 @@ def train_then_test(
     scores: OpenValidation,
     parts: tuple[Iterable[Row], Iterable[Row]],
     tally: RejectionCounts,
+    interruption: Interruption,
 ) -> Iterator[NewRecord]:
     """Learn the rows of the first part, prune, then score the rows of the second: no output is published."""
     train, test = parts
-    events = list(_decoded(learner, train, tally))
-    learner.model.learn_many(
-        [event.x for event in events], [event.label for event in events], ts=[event.ts for event in events]
-    )
+    trained: list[Any] = []
+    for part in parts_of(interruption.rows(_decoded(learner, train, tally)), _AT_ONCE):
+        labels = [event.label for event in part]
+        learner.model.learn_many([event.x for event in part], labels, ts=[event.ts for event in part])
+        trained += labels
     learner.prune()
     known = {label: k for k, label in enumerate(learner.model.classes)}
-    truths = [known[event.label] for event in events if event.label in known]
+    truths = [known[label] for label in trained if label in known]
     scores.baselines.train(np.array(truths, dtype=np.int64))
-    scored, unknown = _decoded(learner, test, tally), Counter[Any]()
-    while part := list(islice(scored, _AT_ONCE)):
+    unknown = Counter[Any]()
+    for part in parts_of(interruption.rows(_decoded(learner, test, tally)), _AT_ONCE):
         said = learner.model.predict_posteriors([event.x for event in part], [event.ts for event in part])
         labels = [event.label for event in part]
         unknown.update(label for label in labels if label is not None and label not in known)

@@ -110,6 +110,7 @@ class OpenValidation(ProgressiveValidation):
 
     Attributes:
         baselines: scores of guessing on the same labels.
+        newest_losses: open loss of each scored event of the last batch, in nats.
     """
 
     def __init__(self, window_size: int = 1000) -> None:
@@ -120,6 +121,7 @@ class OpenValidation(ProgressiveValidation):
         self._shown = 0
         self._met: set[int] = set()
         self._open_losses: list[float] = []
+        self.newest_losses = np.zeros(0)
         # Times, sum of probabilities in units, how often it came; of each decade.
         self._improbable = [(0, 0, 0)] * (len(_DECADES) - 1)
 
@@ -131,7 +133,8 @@ class OpenValidation(ProgressiveValidation):
         super().update_many(probabilities, truths, n_classes)
         self.baselines.update(truths[truths >= 0])
         held = np.broadcast_to(held, truths.shape)
-        self._open_losses.append(self._open_loss(probabilities, truths, before, held))
+        self.newest_losses = self._losses(probabilities, truths, before, held)
+        self._open_losses.append(math.fsum(self.newest_losses.tolist()))
         self._note_improbable(probabilities, truths)
         self._shown = max(self._shown, probabilities.shape[1], int(truths.max(initial=-1)) + 1)
         if self._shown > 2:
@@ -151,8 +154,8 @@ class OpenValidation(ProgressiveValidation):
         self._odds.frombytes(odds.tobytes())
         self._truths.frombytes(truth.astype(np.int8).tobytes())
 
-    def _open_loss(self, probabilities: Floats, truths: Ints, before: int, held: Floats) -> float:
-        """Return the total loss of events after `before` earlier ones."""
+    def _losses(self, probabilities: Floats, truths: Ints, before: int, held: Floats) -> Floats:
+        """Return the open losses of events after `before` earlier ones."""
         scored = np.flatnonzero(truths >= 0)
         first = {k: i for i, k in reversed([*enumerate(truths[scored].tolist())]) if k not in self._met}
         is_new = np.isin(np.arange(scored.size), [*first.values()])
@@ -165,7 +168,7 @@ class OpenValidation(ProgressiveValidation):
         is_new |= (h > 0.0) & (told == 0.0)
         known = (1.0 - unseen) * np.maximum((1.0 - h) * told, ESCAPE)
         charged = np.where(is_new, unseen + (1.0 - unseen) * h, known)
-        return -math.fsum(np.log(charged).tolist())
+        return -np.log(charged)
 
     def _note_improbable(self, probabilities: Floats, truths: Ints) -> None:
         rows, truths = probabilities[truths >= 0], truths[truths >= 0, np.newaxis]

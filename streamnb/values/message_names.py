@@ -116,6 +116,7 @@ MESSAGES: Mapping[str, Level] = {
     "one-class-only": _WARNING,
     "rows-grouped-by-label": _WARNING,
     "held-out-classes-unknown": _WARNING,
+    "evaluation-interrupted": _WARNING,
     "label-leak": _WARNING,
     "row-numbers": _WARNING,
     "constant-column": _WARNING,

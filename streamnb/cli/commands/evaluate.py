@@ -20,9 +20,15 @@ from streamnb.evaluation.column_checks import RowSample, column_warnings, what_d
 from streamnb.evaluation.data_quality import DataQuality, report_small_weights
 from streamnb.evaluation.evaluation_page import EvaluationPage
 from streamnb.evaluation.evaluation_words import again, grouping_warning, model_and_settings
-from streamnb.evaluation.event_input import begun, columns_of, events_of, numbered, origin_of, without
-from streamnb.evaluation.holdout import divide, share_of
-from streamnb.evaluation.label_groups import with_groups
+from streamnb.evaluation.event_input import (
+    begun,
+    origin_of,
+    refuse_options_of_files,
+    report_absent,
+    rows_of,
+)
+from streamnb.evaluation.holdout import Row, divide, share_of
+from streamnb.evaluation.interruption import Interruption
 from streamnb.evaluation.log_history import history_of, log_of, replay_history
 from streamnb.evaluation.prequential_evaluation import (
     Drifts,
@@ -31,14 +37,12 @@ from streamnb.evaluation.prequential_evaluation import (
     train_then_test,
 )
 from streamnb.evaluation.rejections import RejectionCounts
-from streamnb.evaluation.row_shuffle import shuffled
 from streamnb.evaluation.simulated_label_delay import LABELS, Feedback, feedback_of
 from streamnb.evaluation.user_model import given_model
 from streamnb.events import Event, MetricsReport
-from streamnb.features.attributes import some_of
 from streamnb.formats.codec import decode_metrics
 from streamnb.formats.snapshot_container import part_digest
-from streamnb.formats.terminal_text import note
+from streamnb.formats.terminal_text import counted, note
 from streamnb.models.interface.feature_importances import FeatureImportance
 from streamnb.reports.class_table import by_class, print_by_class, print_chance, print_improbable
 from streamnb.reports.evaluation_tables import EvaluationScores, print_evaluation, print_importances
@@ -48,6 +52,7 @@ from streamnb.runtime import context, factories
 from streamnb.scoring.baselines import BaselineScores, LateTruths
 from streamnb.scoring.ranking import OpenValidation, by_chance
 from streamnb.values.messages import Message
+from streamnb.values.parameter_checks import pluralize
 
 
 def run(options: argparse.Namespace) -> int:
@@ -70,9 +75,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
     if options.holdout is not None and options.predictions is not None:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")
     made = _Evaluation(options, config)
-    events = events_of(options.file, columns_of(options, made.learner.settings.schema, learns=True))
     absent = set(options.drop)
-    events = without(with_groups(events, options, config.events.label), options.drop, absent)
     odd = DataQuality(
         made.learner.settings.schema,
         origin_of(options, options.file),
@@ -81,17 +84,14 @@ def _run_on_file(options: argparse.Namespace) -> int:
         now=time.time(),
         learned=lambda: made.learner.model.class_weights,
     )
-    is_stored = options.shuffle is None
-    ordered = numbered(events, options.order) if is_stored else shuffled(events, options.shuffle)
-    rows = begun(made.sample.watched(odd.watched(ordered)))
+    ordered = rows_of(options, made.learner.settings.schema, absent)
+    rows = begun(made.interruption.rows(made.sample.watched(odd.watched(ordered))))
     if share is None:
         code = made.run(outputs_of(made.learner, rows, config, feedback, made.page))
     else:
-        code = made.run(train_then_test(made.learner, made.scores, divide(list(rows), share), made.tally))
+        code = made.run(made.held_out(divide(list(rows), share)))
     odd.report(is_over=True)
-    if absent:
-        text = f'--drop: left out nothing of {some_of(sorted(absent))}, which no event has in "features"'
-        note(Message("dropped-nothing", text, columns=sorted(absent)))
+    report_absent(absent)
     for text in made.column_warnings:
         note(text)
     return code
@@ -99,14 +99,13 @@ def _run_on_file(options: argparse.Namespace) -> int:
 
 def _run_on_log(options: argparse.Namespace) -> int:
     """Replay the history that the log's learner has read."""
-    for flag in ("order", "shuffle", "drop", "holdout", "delay", "reveal", "noise", "map_labels"):
-        if getattr(options, flag) or (flag == "shuffle" and options.shuffle is not None):
-            raise ConfigError(f"--{flag.replace('_', '-')}: needs a file; without one the log is evaluated")
+    refuse_options_of_files(options)
     config = context.load_config(options)
     with closing(log_of(config)) as log:
         config = factories.begun_configuration(config, log)
         made = _Evaluation(options, config)
-        return made.run(replay_history(made.learner, history_of(config, log), made.page))
+        history = made.interruption.rows(history_of(config, log))
+        return made.run(replay_history(made.learner, history, made.page))
 
 
 _CONFUSIONS = 10
@@ -116,7 +115,7 @@ class _Evaluation:
     """A learner and statistics of its outputs. Raises ConfigError for a page that cannot be written."""
 
     def __init__(self, options: argparse.Namespace, config: Config) -> None:
-        self._options, self._config = options, config
+        self._options, self._config, self.interruption = options, config, Interruption()
         given = None if options.model is None else given_model(options.model)
         self.learner = factories.learner(config, given)
         self.scores = self.learner.progressive = OpenValidation(config.metrics.window)
@@ -148,20 +147,27 @@ class _Evaluation:
             if options.model is None:
                 factories.warm_up(config)
             started = time.monotonic()
-            for output in answers:
-                self._note(output, predictions)
+            with self.interruption:
+                for output in answers:
+                    self._note(output, predictions)
         seconds = time.monotonic() - started
         report_small_weights(learner.tally.small_weights)
         if not learner.model.n_events:
             report_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters)
         report = learner.report(time.time())
+        self.interruption.report(counted(report, learner.consumed), learner.consumed)
         guesses = self.scores.baselines if learner.late is None else self._late.baselines
         found = self._found(guesses.scores(report.cumulative.accuracy))
         if learner.consumed or options.json:
             self._show(report, found, seconds)
         if self.page is not None:
-            self.page.write(what, seconds, found, self._decides, self.column_warnings)
-        return 0 if learner.model.n_events else 1
+            cut = f" (interrupted after {pluralize(learner.consumed, 'event')})" * self.interruption.came
+            self.page.write(f"{what}{cut}", seconds, found, self._decides, self.column_warnings)
+        return self.interruption.code(0 if learner.model.n_events else 1)
+
+    def held_out(self, parts: tuple[Sequence[Row], Sequence[Row]]) -> Iterable[NewRecord]:
+        """Return the outputs of learning the first part and scoring the second: none."""
+        return train_then_test(self.learner, self.scores, parts, self.tally, self.interruption)
 
     def _note(self, output: NewRecord, predictions: BinaryIO | None) -> None:
         topics = self._config.topics
@@ -227,6 +233,7 @@ class _Evaluation:
         answer: dict[str, Any] = msgspec.to_builtins(report)
         answer |= {
             "by_class": msgspec.to_builtins(by_class(report)),
+            "interrupted": self.interruption.came,
             "baselines": msgspec.to_builtins(found.baselines),
             "model_settings": found.model,
             "one_less_auc": found.one_less_auc,
