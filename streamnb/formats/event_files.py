@@ -17,6 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
 from streamnb.errors import ConfigError, LogError, told_as
 from streamnb.formats.compressed_input import DAMAGE, compression_suffix, content_of
 from streamnb.formats.event_csv import CsvColumns, RowNote, ignore_note
@@ -31,6 +33,9 @@ from streamnb.formats.event_formats import (
 from streamnb.formats.event_source import EventSource
 
 FileName = str | os.PathLike[str]
+
+FOLDER = "mails"
+"""The name of the format of folders."""
 
 _COLUMNS = CsvColumns()
 
@@ -74,12 +79,18 @@ def open_counted(
     """
     name = os.fspath(path)
     with told_as(LogError, name, OSError):
-        source = _stdin() if name == "-" else Path(name).open("rb", buffering=0)  # noqa: SIM115  the caller closes it
+        if Path(name).is_dir():
+            source: Any = io.BytesIO()
+            columns = msgspec.structs.replace(columns, format=columns.format or FOLDER)
+        else:
+            source = _stdin() if name == "-" else Path(name).open("rb", buffering=0)  # noqa: SIM115
     return CountedEvents(name, source, columns, note)
 
 
 def format_of(name: str, given: str = "") -> EventFormat:
     """Return the format of a file by an option, else by its name; JSON lines by default."""
+    if not given and Path(name).is_dir():
+        return format_named(FOLDER)
     return format_named(given) if given else format_of_name(name) or JSON_LINES
 
 
@@ -100,7 +111,8 @@ class CountedEvents:
 
     def __init__(self, name: str, source: Any, columns: CsvColumns, note: RowNote = ignore_note) -> None:
         self.name = name
-        self.total = None if name == "-" else os.fstat(source.fileno()).st_size
+        is_file = isinstance(source, io.FileIO) and name != "-"
+        self.total = os.fstat(source.fileno()).st_size if is_file else None
         self._file, self._columns = source, columns
         self._note: RowNote = lambda message: note(message.reworded(f"{name}: {message}", file=name))
         self._counter = _Counter(source)

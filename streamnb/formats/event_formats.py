@@ -19,6 +19,8 @@ from streamnb.formats.event_csv import rows_to_events
 from streamnb.formats.event_source import EventSource, format_suffix
 from streamnb.formats.fasttext_events import fasttext_events, is_fasttext
 from streamnb.formats.json_line_events import SUFFIXES, json_line_events
+from streamnb.formats.mail_events import is_mail, is_mbox, mail_file_events, mbox_events
+from streamnb.formats.mail_folders import is_trec_index, mail_folder_events, trec_index_events
 from streamnb.formats.svmlight_events import is_svmlight, svmlight_events
 from streamnb.formats.vowpal_events import is_vowpal, vowpal_events
 from streamnb.values.parameter_checks import did_you_mean
@@ -107,6 +109,10 @@ FORMATS = (
         is_svmlight,
         has_columns=False,
     ),
+    EventFormat("mbox", "mbox", (".mbox",), mbox_events, is_mbox, is_binary=True),
+    EventFormat("mail", "a mail", (".eml",), mail_file_events, is_mail, is_binary=True),
+    EventFormat("mails", "a folder of mails", (), mail_folder_events, _never, is_binary=True),
+    EventFormat("trec", "an index of mails", (), trec_index_events, is_trec_index, is_binary=True),
     EventFormat("fasttext", "fastText", (".ft",), fasttext_events, is_fasttext, has_columns=False),
     EventFormat("vw", "Vowpal Wabbit", (".vw",), vowpal_events, is_vowpal, False, ("text",)),
 )

@@ -96,15 +96,16 @@ class EventSource:
         self._rows += 1
         return str(self._rows - 1)
 
-    def event(self, cells: Row, content: bytes | str, columns: CsvColumns) -> bytes:
+    def event(self, cells: Row, content: bytes | str, columns: CsvColumns, **more: object) -> bytes:
         """Return the event of the next row.
 
         Args:
             cells: typed values by column, without missing ones.
             content: the row as it is in the file.
             columns: roles of the columns; its `missing` must be empty.
+            more: further fields of the event, outside its features.
         """
-        return self.encoded(event_of(cells, self.next_id(content), columns))
+        return self.encoded(event_of(cells, self.next_id(content), columns) | more)
 
     def faulty(self, kind: str, why: object, content: bytes | str) -> bytes:
         """Return what stands for the next row if it is not an event: a dead letter with the reason."""

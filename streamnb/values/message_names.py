@@ -99,6 +99,7 @@ MESSAGES: Mapping[str, Level] = {
     "fields-not-read": _WARNING,
     "attributes-declared": _INFO,
     "label-chosen": _INFO,
+    "files-left-out": _WARNING,
     "label-zero": _WARNING,
     "weights-not-read": _WARNING,
     "field-absent": _WARNING,

@@ -34,7 +34,12 @@ PURE = {
     "errors", "events", "values", "statistics", "features", "formats", "charts", "scoring", "models",
     "toolbox", "engine", "verification",
 }  # fmt: skip
-OPENS_FILES = {"formats/event_files.py", "formats/parquet_events.py", "formats/terminal_text.py"}
+OPENS_FILES = {
+    "formats/event_files.py",
+    "formats/mail_folders.py",
+    "formats/parquet_events.py",
+    "formats/terminal_text.py",
+}
 """Modules of pure rooms that read files or write to the terminal."""
 IMPURE = {
     "logging", "os", "socket", "sqlite3", "subprocess", "threading", "time", "kafka",

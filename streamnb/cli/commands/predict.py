@@ -26,7 +26,9 @@ from streamnb.values.parameter_checks import pluralize
 _AT_ONCE = 1000
 _MOST_SHOWN = 5
 _MOST_WARNINGS = 5
-_FILE = re.compile(r"\S+\.((jsonl|ndjson|json|csv|tsv)(\.gz|\.zst)?|parquet)", re.IGNORECASE)
+_FILE = re.compile(
+    r"\S+\.((jsonl|ndjson|json|csv|tsv|arff|mbox|eml)(\.gz|\.zst|\.bz2|\.xz)?|parquet)", re.IGNORECASE
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -77,7 +79,8 @@ def one_event(model: QueryModel, text: str) -> Event:
 
 def _is_file(given: str) -> bool:
     """Return whether the argument is a file, not a text. Raises LogError for a missing file."""
-    if given == "-" or (os.path.exists(given) and not os.path.isdir(given)):  # noqa: PTH110, PTH112  of any text
+    is_path = os.sep in given or not os.path.isdir(given)  # noqa: PTH112  of any text
+    if given == "-" or (os.path.exists(given) and is_path):  # noqa: PTH110  a word may be the name of a folder
         return True
     if _FILE.fullmatch(given):
         raise LogError(f"{given}: no such file; to ask about this text, give it with a blank behind it")
