@@ -16,7 +16,7 @@ import msgspec
 from streamnb.formats.arff_header import ArffAttribute, read_header, unquoted
 from streamnb.formats.event_csv import CsvColumns, Row, check_header
 from streamnb.formats.event_source import EventSource
-from streamnb.values.json_conversion import name_text
+from streamnb.formats.svmlight_events import number_name
 from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
@@ -128,7 +128,7 @@ class _ArffRows:
                 for (name, convert), token in zip(self._converters, tokens, strict=True)
             }
         return {
-            name: name_text(value) if name in self._names and type(value) is float else value
+            name: number_name(value) if name in self._names and type(value) is float else value
             for name, value in found.items()
             if value is not None or name == self.columns.id
         }

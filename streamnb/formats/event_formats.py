@@ -74,6 +74,30 @@ def _parquet_events(source: EventSource) -> Iterator[bytes]:
         yield row
 
 
+def _arrow_events(source: EventSource) -> Iterator[bytes]:
+    from streamnb.formats.arrow_events import arrow_events  # noqa: PLC0415  it imports numpy
+
+    return arrow_events(source)
+
+
+def _avro_events(source: EventSource) -> Iterator[bytes]:
+    from streamnb.formats.avro_events import avro_events  # noqa: PLC0415  it imports numpy
+
+    return avro_events(source)
+
+
+def _is_avro(start: bytes) -> bool:
+    return start.startswith(b"Obj\x01")
+
+
+def _is_arrow_file(start: bytes) -> bool:
+    return start.startswith((b"ARROW1\0\0", b"FEA1"))
+
+
+def _is_arrow_stream(start: bytes) -> bool:
+    return start.startswith(b"\xff\xff\xff\xff") and 0 < int.from_bytes(start[4:8], "little") < 1 << 28
+
+
 def _never(_: bytes) -> bool:
     return False
 
@@ -100,6 +124,11 @@ FORMATS = (
         lambda start: start.startswith(b"PAR1"),
         is_binary=True,
     ),
+    EventFormat("feather", "Feather", (".feather", ".arrow"), _arrow_events, _is_arrow_file, is_binary=True),
+    EventFormat(
+        "arrow-stream", "an Arrow stream", (".arrows",), _arrow_events, _is_arrow_stream, is_binary=True
+    ),
+    EventFormat("avro", "Avro", (".avro",), _avro_events, _is_avro, is_binary=True),
     EventFormat("arff", "ARFF", (".arff",), arff_events, is_arff),
     EventFormat(
         "svmlight",

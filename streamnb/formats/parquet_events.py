@@ -26,7 +26,8 @@ from streamnb.values.json_conversion import (
 )
 from streamnb.values.messages import Message
 
-_AT_ONCE = 1000
+AT_ONCE = 1000
+"""Rows that are converted at once."""
 _DAY = 86_400
 _FIRST, _END = -62_135_596_800, 253_402_300_800  # the years 1 to 9999, in seconds since the epoch
 _NAMED = {bool, int, float, Decimal}
@@ -57,10 +58,10 @@ def parquet_events(
         file = parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
         names = file.schema_arrow.names
         check_header(names, columns, "Parquet")
-        reader = _ParquetReader(types, columns, note)
+        reader = ArrowColumns(types, columns, note)
         # The reader already removes missing values; "" is a string.
         columns = msgspec.structs.replace(columns, missing=())
-        for batch in file.iter_batches(batch_size=_AT_ONCE):
+        for batch in file.iter_batches(batch_size=AT_ONCE):
             cells = [reader.cells(name, batch.column(place)) for place, name in enumerate(names)]
             for row in zip(*cells, strict=True):
                 pairs = zip(names, row, strict=True)
@@ -72,8 +73,8 @@ def parquet_events(
         raise LogError(f"no Parquet that can be read, after row {number}: {error}") from error
 
 
-class _ParquetReader:
-    """Converter of columns to JSON values, by a column's type and role.
+class ArrowColumns:
+    """Converter of Arrow columns to JSON values, by a column's type and role.
 
     Args:
         types: pyarrow's module of that name.

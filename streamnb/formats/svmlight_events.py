@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from streamnb.formats.event_source import EventSource
-from streamnb.values.json_conversion import name_text
 from streamnb.values.messages import Message
 
 _PAIRS = msgspec.json.Decoder(dict[str, float])
@@ -130,4 +129,9 @@ def label_name(written: str) -> str:
     if not _NUMBER.fullmatch(written):
         return written
     value = float(written)
-    return name_text(value) if math.isfinite(value) else written
+    return number_name(value) if math.isfinite(value) else written
+
+
+def number_name(value: float) -> str:
+    """Return the name of a finite number, as `value_text` does, without numpy: 3.0 is "3"."""
+    return str(int(value)) if value.is_integer() else repr(value)

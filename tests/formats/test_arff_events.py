@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from streamnb.errors import LogError
 from streamnb.formats.event_csv import CsvColumns
 from streamnb.formats.event_files import open_counted
 
-WEKA = Path("/usr/share/doc/weka/examples")  # the Debian package weka
+WEKA = Path(os.environ.get("WEKA_EXAMPLES", "/usr/share/doc/weka/examples"))  # the Debian package weka
 
 
 def read(path, notes=None, **columns):

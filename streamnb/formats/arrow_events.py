@@ -1,0 +1,69 @@
+"""Rows of Arrow files (Feather) and Arrow streams as event records: ``streamnb[parquet]``.
+
+Values become what the same columns in Parquet become. A record batch is in memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from streamnb.errors import ConfigError, LogError
+from streamnb.formats.event_csv import check_header
+from streamnb.formats.event_source import EventSource
+from streamnb.formats.parquet_events import AT_ONCE, ArrowColumns
+
+_FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
+
+
+def arrow_events(source: EventSource) -> Iterator[bytes]:
+    """Yield the event of each row.
+
+    Raises:
+        ConfigError: pyarrow is missing, or a configured column.
+        LogError: the content is damaged or not Arrow, or lacks the required label column; an Arrow file is a
+            pipe or compressed as a whole.
+    """
+    try:
+        from pyarrow import ArrowException, ipc, types  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise ConfigError("reading Arrow needs pyarrow: pip install 'streamnb[parquet]'") from error
+    if source.start.startswith(_FEATHER_1):
+        raise LogError("is Feather of version 1: pandas.read_feather(FILE).to_parquet(FILE) converts it")
+    is_file = source.start.startswith(_FILE)
+    if is_file and source.raw is None:
+        raise LogError("is an Arrow file, which is read from an uncompressed file, not from a pipe")
+    number = 0
+    try:
+        reader = ipc.open_file(source.raw) if is_file else ipc.open_stream(source.content)
+        names = reader.schema.names
+        check_header(names, source.columns, "Arrow")
+        columns = ArrowColumns(types, source.columns, source.note)
+        # Missing values are removed already; "" is a string.
+        roles = msgspec.structs.replace(source.columns, missing=())
+        for batch, share in _batches(reader, is_file=is_file):
+            batch.validate(full=True)  # damaged offsets would be read beyond the batch
+            source.share = share
+            for start in range(0, batch.num_rows, AT_ONCE):
+                part = batch.slice(start, AT_ONCE)
+                cells = [columns.cells(name, part.column(place)) for place, name in enumerate(names)]
+                for row in zip(*cells, strict=True):
+                    pairs = zip(names, row, strict=True)
+                    found = {name: cell for name, cell in pairs if cell is not None or name == roles.id}
+                    content = b"" if roles.id in found else source.encoded(found)
+                    number += 1
+                    yield source.event(found, content, roles)
+    except (ArrowException, OSError, UnicodeError) as error:
+        raise LogError(f"no Arrow that can be read, after row {number}: {error}") from error
+
+
+def _batches(reader: Any, *, is_file: bool) -> Iterator[tuple[Any, float]]:
+    """Yield the record batches, and the share of the file that was read with each."""
+    if not is_file:
+        yield from ((batch, 0.0) for batch in reader)
+        return
+    n = reader.num_record_batches
+    for number in range(n):
+        yield reader.get_batch(number), (number + 1) / n

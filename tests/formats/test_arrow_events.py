@@ -1,0 +1,168 @@
+"""Feather, Arrow streams and Avro: the same rows are the same events as from Parquet."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import feather, ipc, parquet
+
+from streamnb.errors import ConfigError, LogError
+from streamnb.formats.event_csv import CsvColumns
+from streamnb.formats.event_files import open_counted
+
+
+def read(path, notes=None, **columns):
+    note = (lambda _: None) if notes is None else notes.append
+    with open_counted(path, CsvColumns(**columns), note) as events:
+        return [json.loads(raw) for raw in events]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("arrow")
+
+
+def written(place, table, rows_of_batch=None):
+    """Write a table as Parquet, Feather, Arrow file and stream, and return their paths."""
+    paths = [place / name for name in ("e.parquet", "e.feather", "e.arrow", "e.arrows")]
+    parquet.write_table(table, paths[0])
+    feather.write_feather(table, paths[1], compression=None)
+    for path, opener in zip(paths[2:], (ipc.new_file, ipc.new_stream), strict=True):
+        with opener(path, table.schema) as writer:
+            writer.write_table(table, rows_of_batch)
+    return paths
+
+
+moments = st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1))  # noqa: DTZ001  without a zone
+types = {
+    "int": (pa.int64(), "long", st.integers(-(2**63), 2**63 - 1)),
+    "float": (pa.float64(), "double", st.floats(allow_infinity=False, allow_nan=False)),
+    "string": (pa.string(), "string", st.text(st.characters(codec="utf-8"), max_size=5)),
+    "bool": (pa.bool_(), "boolean", st.booleans()),
+    "bytes": (pa.binary(), "bytes", st.binary(max_size=4)),
+    "fixed": (pa.binary(2), {"type": "fixed", "size": 2}, st.binary(min_size=2, max_size=2)),
+    "date": (
+        pa.date32(),
+        {"type": "int", "logicalType": "date"},
+        st.dates(date(1700, 1, 1), date(2200, 1, 1)),
+    ),
+    "time": (
+        pa.timestamp("us", "UTC"),
+        {"type": "long", "logicalType": "timestamp-micros"},
+        moments.map(lambda moment: moment.replace(tzinfo=UTC)),
+    ),
+    "decimal": (
+        pa.decimal128(9, 2),
+        {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        st.integers(-(10**9) + 1, 10**9 - 1).map(lambda n: Decimal(n) / 100),
+    ),
+    "list": (
+        pa.list_(pa.int32()),
+        {"type": "array", "items": "int"},
+        st.lists(st.integers(-9, 9), max_size=2),
+    ),
+}
+
+
+@st.composite
+def tables(draw):
+    """Return a kind by column, and rows."""
+    names = draw(st.lists(st.sampled_from(["id", "label", "text", "a", "b", "c"]), min_size=1, unique=True))
+    scalars = sorted(set(types) - {"list", "bytes", "fixed", "date", "time"})
+    kinds = {
+        name: draw(st.sampled_from(scalars if name in {"id", "label", "text"} else sorted(types)))
+        for name in names
+    }
+    row = st.fixed_dictionaries({name: st.none() | types[kind][2] for name, kind in kinds.items()})
+    return kinds, draw(st.lists(row, max_size=5))
+
+
+@given(table=tables(), rows_of_batch=st.integers(1, 3), missing=st.sampled_from([(), ("", "0", "1")]))
+def test_all_four_read_the_same_events(place, table, rows_of_batch, missing):
+    kinds, rows = table
+    schema = pa.schema([(name, types[kind][0]) for name, kind in kinds.items()])
+    paths = written(place, pa.Table.from_pylist(rows, schema=schema), rows_of_batch)
+    first, *others = (read(path, missing=missing or ("",)) for path in paths)
+    assert len(first) == len(rows)
+    for other in others:
+        assert other == first
+
+
+@given(table=tables(), codec=st.sampled_from(["null", "deflate"]))
+def test_avro_reads_the_same_events_as_parquet(place, table, codec):
+    fastavro = pytest.importorskip("fastavro")
+    kinds, rows = table
+    fields = []
+    for name, kind in kinds.items():
+        avro = types[kind][1]
+        avro = {**avro, "name": f"fixed_{name}"} if kind == "fixed" else avro
+        fields.append({"name": name, "type": ["null", avro]})
+    path = place / "e.avro"
+    with path.open("wb") as out:
+        fastavro.writer(out, {"type": "record", "name": "row", "fields": fields}, rows, codec=codec)
+    schema = pa.schema([(name, types[kind][0]) for name, kind in kinds.items()])
+    other = place / "avro.parquet"
+    parquet.write_table(pa.Table.from_pylist(rows, schema=schema), other)
+    assert read(path) == read(other)
+
+
+def test_content_is_recognised_and_a_stream_may_be_compressed(place):
+    table = pa.table({"x": list(range(3000)), "label": ["a", "b", "c"] * 1000})
+    for path in written(place, table):
+        data = place / "data"
+        data.write_bytes(path.read_bytes())
+        events = read(data)
+        assert len(events) == 3000
+        assert events[-1] == {"id": "2999", "features": {"x": 2999}, "label": "c"}
+    import gzip
+
+    (place / "e.arrows.gz").write_bytes(gzip.compress((place / "e.arrows").read_bytes()))
+    assert len(read(place / "e.arrows.gz")) == 3000
+    (place / "e.feather.gz").write_bytes(gzip.compress((place / "e.feather").read_bytes()))
+    with pytest.raises(LogError, match="from an uncompressed file"):
+        read(place / "e.feather.gz")
+
+
+@pytest.mark.parametrize("name", ["e.feather", "e.arrows", "e.avro"])
+def test_damaged_files_are_refused_with_the_rows_before(place, name):
+    fastavro = pytest.importorskip("fastavro")
+    written(place, pa.table({"x": list(range(3000)), "label": ["a", "b", "c"] * 1000}), 100)
+    schema = {"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}]}
+    out = io.BytesIO()
+    fastavro.writer(out, schema, [{"x": n} for n in range(30_000)])
+    (place / "e.avro").write_bytes(out.getvalue())
+    content = (place / name).read_bytes()
+    for cut in (0.3, 0.9):
+        path = place / f"cut.{name.rpartition('.')[2]}"
+        path.write_bytes(content[: int(len(content) * cut)])
+        with pytest.raises(LogError, match="can be read"):
+            read(path)
+
+
+def test_what_is_missing_or_old_is_named(place, monkeypatch):
+    (place / "old.feather").write_bytes(b"FEA1" + bytes(100))
+    with pytest.raises(LogError, match="Feather of version 1: pandas"):
+        read(place / "old.feather")
+    fastavro = pytest.importorskip("fastavro")
+    out = io.BytesIO()
+    fastavro.writer(out, "int", [1, 2])
+    (place / "ints.avro").write_bytes(out.getvalue())
+    with pytest.raises(LogError, match="Avro of a type other than record"):
+        read(place / "ints.avro")
+    out = io.BytesIO()
+    fastavro.writer(
+        out, {"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}]}, [{"x": 1}]
+    )
+    (place / "x.avro").write_bytes(out.getvalue())
+    with pytest.raises(LogError, match="there is no column 'label'; the columns are x"):
+        read(place / "x.avro", must_have_label=True)
+    monkeypatch.setitem(__import__("sys").modules, "fastavro", None)
+    with pytest.raises(ConfigError, match=r"pip install 'streamnb\[avro\]'"):
+        read(place / "x.avro")
