@@ -360,18 +360,24 @@ def _add_csv(made: argparse.ArgumentParser) -> None:
         made.add_argument(
             f"--{role}-column", default=role, metavar="NAME", help="CSV column (default: %(default)s)"
         )
-    text = "CSV separator (default: comma, tab, semicolon or bar, detected in the first rows)"
+    text = "CSV separator (default: comma, tab, semicolon, bar or blanks, sniffed in the first rows)"
     made.add_argument("--delimiter", type=_delimiter, metavar="C", help=text)
+    text = "the first line of CSV names the columns; else they are c1, c2, ... (default: sniffed)"
+    made.add_argument("--header", action=argparse.BooleanOptionalAction, help=text)
+    text = "lines to skip above the table of CSV (default: titles and comments, sniffed)"
+    made.add_argument("--skip", type=_whole, metavar="N", help=text)
+    text = "character that begins lines to skip in CSV (default: sniffed)"
+    made.add_argument("--comment", type=_mark, metavar="C", help=text)
     text = "CSV cells that mean a missing value, in addition to empty ones, such as NA,?"
     made.add_argument("--missing", default="", metavar="CELLS", help=text)
-    text = "decimal separator of numbers in CSV (default: a point)"
-    made.add_argument("--decimal", type=_separator, default=".", metavar="C", help=text)
-    text = "thousands separator of numbers in CSV (default: none)"
+    text = "decimal separator of numbers in CSV (default: sniffed, else a point)"
+    made.add_argument("--decimal", type=_separator, metavar="C", help=text)
+    text = "thousands separator of numbers in CSV (default: sniffed, else none)"
     made.add_argument("--thousands", type=_separator, metavar="C", help=text)
     text = (
         """character that encloses CSV cells (default: ", or ' if each of the first rows has such a cell)"""
     )
-    made.add_argument("--quote", type=_quote, metavar="C", help=text)
+    made.add_argument("--quote", type=_mark, metavar="C", help=text)
     text = "let the quote enclose CSV cells (default: yes; with tabs, detected in the first rows)"
     made.add_argument("--quoting", action=argparse.BooleanOptionalAction, help=text)
     text = "encoding of CSV and JSON lines, such as cp1252 (default: UTF-8, or UTF-16 by its byte order mark)"
@@ -533,12 +539,13 @@ _moment = _number(
 
 def _delimiter(text: str) -> str:
     character = "\t" if text == "\\t" else text
-    if len(character) != 1 or character in '"\r\n':
-        raise argparse.ArgumentTypeError(f"expected one character (or \\t), got {text!r}")
+    if len(character) != 1 + character[1:].isspace() or character[0] in '"\r\n':
+        expected = "one character (or \\t), which a blank may follow"
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
     return character
 
 
-def _quote(text: str) -> str:
+def _mark(text: str) -> str:
     if len(text) != 1 or text.isalnum() or text.isspace():
         raise argparse.ArgumentTypeError(f"expected one character that is in no word, got {text!r}")
     return text

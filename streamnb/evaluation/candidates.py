@@ -23,7 +23,7 @@ from streamnb.evaluation.holdout import Row
 from streamnb.evaluation.interruption import Interruption, parts_of
 from streamnb.evaluation.log_history import LogHistory, history_of, history_of_rows, run_through
 from streamnb.evaluation.user_model import given_model
-from streamnb.formats.event_csv import CsvColumns
+from streamnb.formats.event_columns import CsvColumns
 from streamnb.formats.event_files import format_of
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.terminal_text import note
@@ -193,19 +193,19 @@ class Passes:
     def _rows(self, group: Sequence[Candidate], checks: list[tuple[str, DataQuality]]) -> Iterator[Row]:
         """Return the rows that a group reads, watched for each of its schemas."""
         schemas: list[EventSchema] = []
-        rows = rows_of(self._options, context.schema(group[0].config), self._absent, self._note)
+        columns, rows = rows_of(self._options, context.schema(group[0].config), self._absent, self._note)
         for one in group:
             schema = context.schema(one.config)
             if schema not in schemas:
                 schemas.append(schema)
-                checks.append((one.name, self._watch(one.config, schema)))
+                checks.append((one.name, self._watch(one.config, schema, columns)))
                 rows = checks[-1][1].watched(rows)
         return rows
 
-    def _watch(self, config: Config, schema: EventSchema) -> DataQuality:
+    def _watch(self, config: Config, schema: EventSchema, columns: CsvColumns) -> DataQuality:
         return DataQuality(
             schema,
-            origin_of(self._options, self._options.file),
+            origin_of(self._options.file, columns),
             expects_label=True,
             counts_refusals=True,
             repeats=config.events.repeats != "learn",

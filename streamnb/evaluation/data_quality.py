@@ -115,6 +115,7 @@ class DataQuality:
         seen: a summary of the field at each path.
         expects_label: whether events without any label are a fault.
         has_more: whether some events were not checked.
+        origin: their source, which may be set until the first event.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class DataQuality:
         learned: Callable[[], Mapping[Any, float]] | None = None,
     ) -> None:
         self.n, self.expects_label = 0, expects_label
-        self._schema, self._origin, self._counts_refusals = schema, origin, counts_refusals
+        self._schema, self.origin, self._counts_refusals = schema, origin, counts_refusals
         self._learns = learns
         self.seen: dict[Keys, FieldSummary] = {}
         self._refused: Counter[tuple[str, str]] = Counter()  # by (reason, path)
@@ -205,7 +206,7 @@ class DataQuality:
     @property
     def is_table(self) -> bool:
         """True if columns hold the events."""
-        return self._origin.is_table
+        return self.origin.is_table
 
     @property
     def is_label_misspelt(self) -> bool:
@@ -251,10 +252,10 @@ class DataQuality:
             is_open = path[0] == "features" and len(path) == 2 and path[1] not in self._schema.claimed
             if not is_open or not one.is_text(is_all=is_over and self.n < ENOUGH):
                 continue
-            if notation_of(one, self._origin.decimal) is None and not units_of(one):
-                flag = f"--text-column {shlex.quote(path[-1])} or " if self._origin.is_table else ""
+            if notation_of(one, self.origin.decimal) is None and not units_of(one):
+                flag = f"--text-column {shlex.quote(path[-1])} or " if self.origin.is_table else ""
                 text = f"{render_path(path)} looks like a text, and each is taken for one value: "
-                text += f"{flag}{self._origin.init} declares it as a text"
+                text += f"{flag}{self.origin.init} declares it as a text"
                 yield f"text {path}", Message("text-as-value", text, paths=[render_path(path)])
 
     def _numbers(self, *, is_over: bool) -> Found:
@@ -272,24 +273,24 @@ class DataQuality:
             yield f"numbers {text} {paths}", message
 
     def _may_be_number(self, path: Keys) -> bool:
-        is_number = self._origin.has_cells and self._places.get(path) == "continuous"
+        is_number = self.origin.has_cells and self._places.get(path) == "continuous"
         return is_number or self._is_open(path)
 
     def _number_remedies(self, path: Keys, one: FieldSummary, *, is_open: bool) -> Iterator[tuple[str, str]]:
         """Yield the remedies for one attribute; `is_open`: the type of its values decides its kind."""
-        has_cells = self._origin.has_cells
+        has_cells = self.origin.has_cells
         has_digits = has_cells and has_long_digits(one)
         taken = "taken for one value" if is_open else "refused"
-        if (notation := notation_of(one, self._origin.decimal)) is not None and not has_digits:
+        if (notation := notation_of(one, self.origin.decimal)) is not None and not has_digits:
             notation, remedy = self._remedy(path, notation)
             written = notation.what
             if notation is QUOTED and not has_cells:
-                written = "in strings" if self._origin.is_table else "in quotes"
+                written = "in strings" if self.origin.is_table else "in quotes"
             yield "notation", f"looks like numbers {written}, and each is {taken}: {remedy}"
         elif units := units_of(one):
             yield "unit", f"looks like numbers with {units}, and each is {taken}: write the numbers alone"
         what = "cell" if has_cells else "value"
-        if markers := markers_of(one, self._origin.decimal):
+        if markers := markers_of(one, self.origin.decimal):
             cells = shlex.quote(",".join(markers))
             remedy = (
                 f"--missing={cells} takes them as missing" if has_cells else "leave these out, or write null"
@@ -309,13 +310,13 @@ class DataQuality:
     def _misread_names(self, path: Keys, one: FieldSummary) -> Iterator[tuple[str, str]]:
         """Yield the remedies for names and times that are taken for amounts or for single values."""
         if taken_for := dates_of(one):
-            remedy = f"; a time of the event is RFC 3339, and {self._origin.remedy('ts', path)}"
+            remedy = f"; a time of the event is RFC 3339, and {self.origin.remedy('ts', path)}"
             remedy = "" if self._roles["ts"] in self.seen else remedy
             text = f"looks like dates or times, and each is taken for {taken_for}: write what matters of them"
             yield "date", f"{text}, such as the weekday, as attributes{remedy}"
-        elif self._origin.is_table and one.kind == RISING and not one.is_consecutive:
+        elif self.origin.is_table and one.kind == RISING and not one.is_consecutive:
             # `column_checks` names a column that numbers the rows.
-            remedy = self._origin.remedy("id", path)
+            remedy = self.origin.remedy("id", path)
             yield "rising", f"whole numbers that only rise, as ids do, are taken for an amount: {remedy}"
         if is_rounded(one):
             text = "whole numbers beyond 2^53 are rounded, so that neighbours become one: write strings, or "
@@ -323,7 +324,7 @@ class DataQuality:
 
     def _remedy(self, path: Keys, notation: Notation) -> tuple[Notation, str]:
         """Return the notation of a column, given the notations of other columns, and how it can be read."""
-        decimal = self._origin.decimal
+        decimal = self.origin.decimal
         if notation.written:
             return notation, notation.written
         others = {at: self.seen[at] for at in self.seen if at != path and self._may_be_number(at)}
@@ -331,7 +332,7 @@ class DataQuality:
             ungrouped = {at: other for at, other in others.items() if not may_be_grouped(other)}
             notation = notation if notation.thousands or ungrouped == others else COMMA_AND_POINTS
             others = ungrouped if notation == COMMA_AND_POINTS else others
-        if not self._origin.has_cells:
+        if not self.origin.has_cells:
             return notation, self._write_numbers
         if paths := spoilt(others, notation, decimal):
             return notation, no_options(list(map(render_path, paths)), decimal)
@@ -339,7 +340,7 @@ class DataQuality:
 
     @property
     def _write_numbers(self) -> str:
-        if self._origin.is_table:
+        if self.origin.is_table:
             return "write a column of numbers, not of strings"
         return "write JSON numbers, such as 1010.44"
 
@@ -368,7 +369,7 @@ class DataQuality:
         if n_early == sum(seen.values.values()):
             if seen.types <= {int, float}:
                 expected = "times are in 1970: seconds since 1970 are expected; write these, or "
-                yield "ts 1970", odd(f"{expected}{self._origin.remedy('ts', None)}")
+                yield "ts 1970", odd(f"{expected}{self.origin.remedy('ts', None)}")
         elif n_early and not any(_YEAR <= seconds < 10 * _YEAR for seconds, _ in times):
             text = "in 1970, and none in the 9 years after: leave out a time that is not known"
             yield "ts some 1970", odd(f"{pluralize(n_early, 'time')} {text}")
@@ -380,7 +381,7 @@ class DataQuality:
         if names and self._schema.open_features:
             told = some_of(list(map(render_path, names)))
             text = f'{told}: not read, for attributes stand inside "features"; '
-            text += f"{self._origin.init} declares them"
+            text += f"{self.origin.init} declares them"
             yield f"unread {told}", Message("fields-not-read", text, paths=list(map(render_path, names)))
 
     def _labels(self) -> Mapping[str, float]:
@@ -405,7 +406,7 @@ class DataQuality:
             has = "has" if n == 1 else "have"
             text = f"{pluralize(n, 'event')} of {self.n:,} {has} the id of an earlier event{such_as}: each "
             text += "is learned, and a label that arrives separately is the label of the newest; "
-            text += f"{self._origin.remedy('id', None)}, or --set events.repeats=skip learns each id once"
+            text += f"{self.origin.remedy('id', None)}, or --set events.repeats=skip learns each id once"
             yield "ids", Message("ids-repeated", text, count=n, events=self.n)
 
     def _absent(self) -> Found:
@@ -442,7 +443,7 @@ class DataQuality:
     @property
     def _needs_label(self) -> bool:
         """True if missing labels are reported: of a table even if labels may arrive separately."""
-        return self.expects_label or (self._origin.is_table and bool(self._labels_topic))
+        return self.expects_label or (self.origin.is_table and bool(self._labels_topic))
 
     @property
     def _apart(self) -> str:
@@ -456,7 +457,7 @@ class DataQuality:
 
     def _hint(self, role: str, path: Keys | None) -> str:
         near = f"; did you mean {render_path(path)}?" if path else ":"
-        return f"{near} {self._origin.remedy(role, path)}"
+        return f"{near} {self.origin.remedy(role, path)}"
 
 
 def _seconds(value: Any) -> float | None:

@@ -19,8 +19,9 @@ from streamnb.evaluation.row_shuffle import shuffled
 from streamnb.events import Event
 from streamnb.features.attributes import some_of
 from streamnb.formats.codec import decode_event
-from streamnb.formats.event_csv import CsvColumns, RowNote
-from streamnb.formats.event_files import format_of, open_counted, read_rows_order
+from streamnb.formats.event_columns import CsvColumns, RowNote
+from streamnb.formats.event_files import CountedEvents, format_of, open_counted, read_rows_order
+from streamnb.formats.event_formats import EventFormat
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.event_source import MAX_LINE
 from streamnb.formats.json_paths import render_path
@@ -35,11 +36,14 @@ _OF_FILES = ("order", "shuffle", "drop", "holdout", "delay", "reveal", "noise", 
 _PLAIN = EventSchema(max_bytes=MAX_LINE)
 
 
-def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool = False) -> CsvColumns:
+def columns_of(
+    options: argparse.Namespace, schema: EventSchema, *, learns: bool = False, has_content_ids: bool = False
+) -> CsvColumns:
     """Return the columns of CSV by a command's options, for events that a schema reads.
 
     A column that the schema reads among the features stays there, also if a flag names it. If a command
-    `learns`, a header without the label's column is refused.
+    `learns`, a header without the label's column is refused. Ids that are made for events without one depend
+    on the file if `has_content_ids`; else they are row numbers.
     """
     texts = [place.keys for place in schema.places if place.kind == "text"]
     places: dict[str, list[tuple[str, ...] | None]]
@@ -61,24 +65,37 @@ def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool
         labels=frozenset(features["label"]),
         numbers=frozenset(features["number"] | features["ts"]),
         finds_label=schema.label_path == _PLAIN.label_path,
+        has_content_ids=has_content_ids,
+        makes_ids=schema.id_path == _PLAIN.id_path,
+        flat=_kept_fields(schema) if schema.open_features else None,
         must_have_label=learns and schema.label_path == _PLAIN.label_path,
     )
 
 
+def _kept_fields(schema: EventSchema) -> frozenset[str]:
+    """Return the first keys of all paths that a schema reads."""
+    paths = [schema.id_keys, schema.label_keys, schema.ts_keys or (), schema.entity_keys or ()]
+    read = {keys[0] for keys in (*paths, *(place.keys for place in schema.places)) if keys}
+    return frozenset(read | {"id", "label", "ts", "text", "features"})
+
+
 def cells_of(options: argparse.Namespace) -> dict[str, Any]:
     """Return the format of text files by a command's options. Raises ConfigError."""
-    if options.decimal == options.thousands:
-        raise ConfigError(f"--decimal and --thousands are both {options.decimal!r}")
+    if options.thousands and (options.decimal or ".") == options.thousands:
+        raise ConfigError(f"--decimal and --thousands are both {options.thousands!r}")
     if options.quote and (options.quote == options.delimiter or options.quoting is False):
         other = "--no-quoting" if options.quoting is False else "--delimiter"
         raise ConfigError(f"--quote {options.quote} and {other} contradict each other")
     return {
         "delimiter": options.delimiter or "",
         "missing": ("", *filter(None, options.missing.split(","))),
-        "decimal": options.decimal,
+        "decimal": options.decimal or "",
         "thousands": options.thousands or "",
         "quoting": options.quoting,
         "quote": options.quote or "",
+        "has_header": options.header,
+        "skipped": options.skip,
+        "comment": options.comment or "",
         "encoding": options.encoding or "",
         "format": options.format or "",
     }
@@ -99,14 +116,13 @@ def given_columns(options: argparse.Namespace) -> dict[str, str | None]:
     return columns
 
 
-def origin_of(options: argparse.Namespace, path: str) -> InputOrigin:
-    """Return where the events of a file come from, by a command's options."""
-    form = format_of(path, options.format or "")
-    return InputOrigin(path, form.has_columns, form.has_cells, options.decimal)
-
-
-def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
+def origin_of(path: str, columns: CsvColumns) -> InputOrigin:
+    """Return where the events of a file come from, by how it is read."""
     form = format_of(path, columns.format)
+    return InputOrigin(path, form.has_columns, form.has_cells, columns.decimal or ".")
+
+
+def _refuse_in_vain(path: str, form: EventFormat, columns: CsvColumns) -> None:
     if form.has_cells:
         return
     of_cells = {
@@ -114,6 +130,9 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
         "--decimal": columns.decimal != _CSV.decimal,
         "--thousands": columns.thousands,
         "--quote": columns.quote,
+        "--header" if columns.has_header else "--no-header": columns.has_header is not None,
+        "--skip": columns.skipped is not None,
+        "--comment": columns.comment,
         "--quoting" if columns.quoting else "--no-quoting": columns.quoting is not None,
     }
     if form.has_columns:
@@ -138,11 +157,24 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
             )
 
 
+def settled_events(
+    path: str, columns: CsvColumns = _CSV, note: RowNote = print_note
+) -> tuple[CsvColumns, Iterator[bytes]]:
+    """Return how a file is read, settled in its first bytes, and its raw events, with a progress bar."""
+    source = open_counted(path, columns, note)
+    events = begun(_with_progress(source, columns))
+    return source.columns, events
+
+
 def events_of(path: str, columns: CsvColumns = _CSV, note: RowNote = print_note) -> Iterator[bytes]:
     """Yield the raw events of a file, with a progress bar on standard error."""
+    yield from settled_events(path, columns, note)[1]
+
+
+def _with_progress(source: CountedEvents, columns: CsvColumns) -> Iterator[bytes]:
     hidden = not sys.stderr.isatty()
-    with open_counted(path, columns, note) as source:
-        _refuse_in_vain(path, columns)
+    with source:
+        _refuse_in_vain(source.name, source.form, columns)
         events = iter(source)
         yield from islice(events, 1)  # kernels may be compiled before the next, with a bar of their own
         with tqdm(total=source.total, unit="B", unit_scale=True, disable=hidden, leave=False) as bar:
@@ -195,8 +227,8 @@ def _without(raw: bytes, names: Sequence[str], absent: set[str]) -> bytes:
 
 def rows_of(
     options: argparse.Namespace, schema: EventSchema, absent: set[str], note: RowNote = print_note
-) -> Iterator[Row]:
-    """Return the rows of a command's file in the order that its options set, with grouped labels.
+) -> tuple[CsvColumns, Iterator[Row]]:
+    """Return how a command's file is read, and its rows in the order of the options, with grouped labels.
 
     Args:
         options: of the command.
@@ -204,9 +236,11 @@ def rows_of(
         absent: names of ``--drop``, from which each feature that an event has is removed.
         note: called with each warning about the file.
     """
-    events = events_of(options.file, columns_of(options, schema, learns=True), note)
+    columns, events = settled_events(options.file, columns_of(options, schema, learns=True), note)
     events = without(with_groups(events, options.map_labels, schema), options.drop, absent)
-    return numbered(events, options.order) if options.shuffle is None else shuffled(events, options.shuffle)
+    if options.shuffle is None:
+        return columns, numbered(events, options.order)
+    return columns, shuffled(events, options.shuffle)
 
 
 def refuse_options_of_files(options: argparse.Namespace) -> None:

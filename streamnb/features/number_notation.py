@@ -243,6 +243,11 @@ def markers_of(seen: FieldSummary, decimal: str = ".") -> list[str]:
     return sorted(markers) if has_numbers and sum(strings[text] for text in markers) == seen.strings else []
 
 
+def known_markers_of(seen: FieldSummary, decimal: str = ".") -> list[str]:
+    """Return the strings of `markers_of` that programs and people are known to write."""
+    return sorted(_markers(markers_of(seen, decimal)))
+
+
 def words_among_numbers(seen: FieldSummary) -> list[str]:
     """Return the strings without a digit in a column, if they are too many to mark missing numbers."""
     strings = _strings(seen)

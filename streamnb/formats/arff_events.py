@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from streamnb.formats.arff_header import ArffAttribute, read_header, unquoted
-from streamnb.formats.event_csv import CsvColumns, Row, check_header
+from streamnb.formats.event_columns import CsvColumns, Row, check_header
 from streamnb.formats.event_source import EventSource
 from streamnb.formats.svmlight_events import number_name
 from streamnb.values.messages import Message

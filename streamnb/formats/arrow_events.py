@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from streamnb.errors import ConfigError, LogError
-from streamnb.formats.event_csv import check_header
+from streamnb.formats.event_columns import check_header
 from streamnb.formats.event_source import EventSource
 from streamnb.formats.parquet_events import AT_ONCE, ArrowColumns
 

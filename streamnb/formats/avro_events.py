@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from streamnb.errors import ConfigError, LogError, why
-from streamnb.formats.event_csv import check_header
+from streamnb.formats.event_columns import check_header
 from streamnb.formats.event_source import EventSource
 from streamnb.values.json_conversion import bytes_text, json_value, name_text
 

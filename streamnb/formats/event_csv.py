@@ -12,45 +12,55 @@ which no schema accepts as an event, so that it becomes a dead letter (wrong-typ
 from __future__ import annotations
 
 import csv
-import json
-import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import chain, dropwhile, islice
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
 
 from streamnb.errors import ConfigError, LogError, told_as
+from streamnb.features.attributes import some_of
+from streamnb.formats.cell_notation import (
+    BOOLEANS,
+    DIGITS,
+    NUMBER,
+    CellNotation,
+    as_number,
+    number_reader,
+    sniff_notation,
+)
+from streamnb.formats.event_columns import (
+    CsvColumns,
+    Reader,
+    Row,
+    RowIds,
+    RowNote,
+    check_header,
+    encoded,
+    event_of,
+    ignore_note,
+    index_columns,
+)
 from streamnb.formats.json_value_checks import CSV_FAULT
 from streamnb.formats.lost_digits import LostDigits, is_spelled_as_name
+from streamnb.formats.table_dialect import (
+    MAX_ROW,
+    GivenDialect,
+    LineRecorder,
+    TableDialect,
+    sniff_dialect,
+    usual_width,
+)
 from streamnb.values.messages import Message
-from streamnb.values.parameter_checks import did_you_mean, pluralize
+from streamnb.values.parameter_checks import pluralize
 
-MAX_ROW = 16 << 20
-"""The longest row, in characters: an unclosed quote must not read the rest of a file into one cell."""
-
-DELIMITERS = ",\t;|"  # candidates for detection
-
-_LOOKED_AT = 20  # lines below the header to find the delimiter, and
 _FIRST = 1000  # lines, or
-_LONG = 1 << 20  # characters of them, to find out whether quotes enclose cells
+_LONG = 1 << 20  # characters of them, in which the dialect is sniffed
 _EVERY = 100  # each hundredth of the later rows is checked
-_ENDS = {"\n", "\r\n", "\r"}
-_SEP = re.compile(r"sep=([^\r\n])\r?\n?")  # as Excel writes it
-_MOST_EXACT = 15  # digits of a whole number that is below 2^53
-_INTEGER = re.compile(rf"[+-]?[0-9]{{1,{_MOST_EXACT}}}")
-_DIGITS = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HUNDREDS = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,2})")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
 _MILLIONS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3}){2,}")
-_EXACT = 2.0**53  # each smaller integer has its own double
-_ALIKE = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}
-"""Separator of thousands -> characters that are written for it."""
 
 _NO_QUOTING = "--no-quoting reads quotes as ordinary characters"
 _TWICE = 'a quote inside quotes is written twice (""), not behind a backslash'
@@ -61,195 +71,159 @@ NO_TEXT = "holds NUL characters, as UTF-16 without a byte order mark does: --enc
 NOT_DECODED = "and becomes a dead letter: --encoding NAME sets the encoding of the file, such as cp1252"
 """Consequence for a row or line that is not text in the encoding of its file."""
 
-BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-"""Cell -> its boolean, as a feature or as a label."""
-
 _WHOLE_LABEL = re.compile(r"(-?[1-9][0-9]*|-?0)\.0+")
-
-Row = dict[Any, Any]
-"""Values by names of columns or fields; a role may be None, which is in no row."""
-
-Reader = Callable[[Any], Any]
-"""Converts a cell to its type."""
-
-RowNote = Callable[[Message], None]
-"""Takes a message about input that may be read otherwise than intended."""
-
-
-def ignore_note(_: Message) -> None:
-    """Drop a note."""
-
-
-class CsvColumns(msgspec.Struct, frozen=True):
-    """Roles and notation of columns; a name other than the default must be in the header.
-
-    None is a role without a column, whose default name another role uses.
-
-    Attributes:
-        id: the event's id; without such a column, the row number (from 0) is the id.
-        label: the label; an empty cell is an event without a label.
-        text: the text.
-        ts: the time, seconds since the epoch.
-        delimiter: delimiter of cells, one character; empty is detected, see `delimiter_of`.
-        missing: cells that hold no value, of every column.
-        strings: feature columns whose cells are always strings.
-        names: feature columns in which a number that is written as a name is a string (`lost_digits`).
-        labels: columns of `strings` that hold the label, if the schema reads it among the features.
-        numbers: feature columns in which a whole number beyond 2^53 is a number, too, the nearest double.
-        decimal: the decimal separator of numbers, one character.
-        thousands: the separator of thousands in numbers, one character or empty.
-        quoting: whether `quote` encloses cells; None is detected, see `is_quoted`.
-        quote: the character that may enclose cells; empty is detected, see `quote_of`.
-        encoding: a codec name of Python; empty is UTF-8, or UTF-16 by its byte order mark.
-        format: the name of a format, in place of the file name's (`event_formats`); empty for none.
-        finds_label: whether a format that has a usual place of the label takes it from there, if no column
-            is called `label`.
-        must_have_label: whether a header without the label's column is rejected, whatever its name.
-    """
-
-    id: str | None = "id"
-    label: str = "label"
-    text: str | None = "text"
-    ts: str | None = "ts"
-    delimiter: str = ""
-    missing: tuple[str, ...] = ("",)
-    strings: frozenset[str] = frozenset()
-    names: frozenset[str] = frozenset()
-    labels: frozenset[str] = frozenset()
-    numbers: frozenset[str] = frozenset()
-    decimal: str = "."
-    thousands: str = ""
-    quoting: bool | None = None
-    quote: str = ""
-    encoding: str = ""
-    format: str = ""
-    finds_label: bool = True
-    must_have_label: bool = False
-
-
-def delimiter_of(header: str, more: Iterable[str] = ()) -> str:
-    """Return the delimiter of cells, a comma, tab, semicolon or bar, detected in the first lines.
-
-    Among the candidates in the header it is the delimiter with which the most rows have as many cells as the
-    header; then with the most cells. `more`, the lines below, is read only for several candidates.
-    """
-    found = [delimiter for delimiter in DELIMITERS if delimiter in header]
-    if len(found) < 2:
-        return next(iter(found), ",")
-    lines = [header, *more]
-    return max(found, key=lambda delimiter: _fitting(lines, delimiter))
-
-
-def _fitting(lines: Iterable[str], delimiter: str) -> tuple[int, int]:
-    """Return how many rows have as many cells as the header, and that number; (-1, 1) for a single cell."""
-    with suppress(csv.Error):
-        header, *rows = (len(row) for row in csv.reader(lines, delimiter=delimiter))
-        return (rows.count(header), header) if header > 1 else (-1, 1)
-    return -1, 0
-
-
-def quote_of(lines: Sequence[str], delimiter: str) -> str:
-    """Return the character that encloses cells, by the first lines of a table: `"`, or an apostrophe.
-
-    It is an apostrophe if no cell begins with `"`, and each line below the header has a cell between
-    apostrophes, or each name of the header is between them.
-    """
-    lines = [stripped for line in lines if (stripped := line.rstrip("\r\n"))]
-    if not lines or any(line.startswith('"') or f'{delimiter}"' in line for line in lines):
-        return '"'
-    edge, cell = re.escape(delimiter), "'(?:[^']|'')*'"
-    has_enclosed = re.compile(f"(?:^|{edge}){cell}(?={edge}|$)")
-    is_header = re.fullmatch(f"{cell}(?:{edge}{cell})*", lines[0])
-    is_enclosed = is_header or (len(lines) > 1 and all(map(has_enclosed.search, lines[1:])))
-    return "'" if is_enclosed else '"'
-
-
-def is_quoted(lines: Sequence[str], delimiter: str) -> bool:
-    """Return whether `"` at the beginning of a cell encloses it, by the first lines of a table.
-
-    It does with any delimiter but a tab. Tables with tabs are often written without quoting, and an unclosed
-    quote would take the following lines into its cell. With tabs, quotes are ordinary characters if no cell
-    begins with one, or if more of the lines fit the header without quoting.
-    """
-    if delimiter != "\t" or not lines or "\t" not in lines[0] or _begins_cell(lines[0]):
-        return True
-    if not any(map(_begins_cell, lines)):
-        return False
-    n_tabs = lines[0].count("\t")
-    n_plain = sum(line.count("\t") == n_tabs for line in lines)
-    recorder = _Recorder(lines)
-    reader = csv.reader(recorder, delimiter="\t", strict=True)
-    n_quoted = 0
-    while True:
-        recorder.start_row()
-        with suppress(csv.Error):
-            row = next(reader, None)
-            if row is None:
-                return n_quoted >= n_plain
-            n_quoted += len(recorder.taken) == 1 and len(row) == n_tabs + 1
-
-
-def _begins_cell(line: str) -> bool:
-    return line.startswith('"') or '\t"' in line
 
 
 def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: RowNote = ignore_note) -> Iterator[bytes]:
-    """Yield one record for every row under the header; empty rows are skipped and not numbered.
+    """Yield one record for every row of a table; see `TableEvents`."""
+    return iter(TableEvents(lines, columns, note))
+
+
+class TableEvents:
+    """The records of the rows of a table, to be iterated once; empty rows are skipped and not numbered.
 
     Args:
         lines: the lines with their ends. Bytes that were not UTF-8 may be lone surrogates (Python's
             "surrogateescape"); they are written unchanged, and the decoder rejects them.
-        columns: roles of the columns.
-        note: called for the first row that may be several rows, and for the first that is not UTF-8.
+        columns: roles and notation of the columns.
+        note: called with what was sniffed, for the first row that may be several rows, and for the first that
+            is not UTF-8.
+        findings: what was sniffed before, for the message.
+        ids: makes ids for a table without a column of ids.
+
+    Attributes:
+        columns: the columns with all that was sniffed.
 
     Raises:
         ConfigError: a header that is not CSV, repeats a column, or lacks a configured one.
         LogError: the header lacks a required label column.
     """
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))  # of the whole process: never lower it
-    rows = _Rows(iter(lines), columns)
-    header = rows.header
-    if not header:
-        return
-    rows.report_width(note)
-    check_header(header, columns)
-    read, readers = _readers(columns)
-    notes = _RowNotes(note, columns.encoding, rows.delimiter)
-    lost = LostDigits(note, columns.decimal, columns.numbers | columns.names)
-    points = _PointNotes(note, columns)
-    width, taken, encode = len(header), rows.taken, msgspec.json.encode  # looked up once, not for each row
-    fitting = labelled = 0
-    for number, row in enumerate(rows):
-        record: Row | Sequence[Any]
-        if isinstance(row, csv.Error):
-            record = [{CSV_FAULT: f"not CSV: {row}"}, "".join(taken)]
-            notes.add_error(number, row, taken)
-        elif len(row) != width:
-            record = [{CSV_FAULT: f"{pluralize(len(row), 'cell')}, the header has {width}"}, *row]
-        else:
-            fitting += 1
-            cells = dict(zip(header, row, strict=True))
-            points.look(number, cells)
-            record = event_of(cells, str(number), columns, read, readers)
-            if number < _FIRST or number % _EVERY == 0:
-                lost.look(number, cells, record.get("features", {}))
-            if "label" in record:
-                labelled += 1
-                record["label"] = _label_name(record["label"])
-        if len(taken) > 1 and not isinstance(row, csv.Error):
-            notes.look_at_lines(number, taken, width, is_fitting=len(row) == width)
-        try:
-            raw = encode(record)
-        except UnicodeEncodeError:
-            notes.add_undecoded(number)
-            raw = encoded(record)
-        yield raw
-    lost.report()
-    points.report()
-    if columns.must_have_label and fitting and not labelled:
-        raise LogError(
-            f"no event has a label: column {columns.label!r} is empty in all {pluralize(fitting, 'row')}"
+
+    def __init__(
+        self,
+        lines: Iterable[str],
+        columns: CsvColumns,
+        note: RowNote = ignore_note,
+        findings: Sequence[str] = (),
+        ids: RowIds | None = None,
+    ) -> None:
+        csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))  # of the whole process: never lower it
+        self._rows = _Rows(iter(lines), columns)
+        self._note, self._ids = note, ids or RowIds()
+        header, sample = self._rows.header, self._rows.sample
+        given = _given_notation(columns) if columns.decimal or columns.thousands else None
+        others = {*columns.in_roles, *columns.strings, *columns.names}
+        notation = (
+            sniff_notation([header, *sample], given, others, columns.missing) if header else CellNotation()
         )
+        self._notation = notation
+        dialect = self._rows.dialect
+        self.columns = msgspec.structs.replace(
+            columns,
+            delimiter=dialect.delimiter + " " * dialect.skips_blanks,
+            quote=dialect.quote,
+            quoting=dialect.is_quoting,
+            has_header=dialect.has_header,
+            skipped=dialect.skipped,
+            comment=dialect.comment,
+            decimal=notation.decimal,
+            thousands=notation.thousands,
+            markers=tuple(sorted({cell for marks in notation.markers.values() for cell in marks})),
+        )
+        self._left_out = index_columns(header, sample, columns)
+        found = [*findings, *self._rows.findings, *notation.findings]
+        if self._left_out:
+            found.append(f"{some_of(self._left_out)} left out, which numbers the rows (--id-column)")
+        if found:
+            note(Message("reading-sniffed", f"read with {'; '.join(found)}", findings=found))
+
+    def __iter__(self) -> Iterator[bytes]:
+        header, note, columns = self._rows.header, self._note, self.columns
+        if not header:
+            return
+        self._rows.report_width(note)
+        check_header(header, columns)
+        notes = _RowNotes(note, columns.encoding, self._rows.dialect.delimiter)
+        event, encode = (
+            _RowReader(header, columns, self._notation, self._left_out, self._ids, note),
+            msgspec.json.encode,
+        )
+        width, taken, number = len(header), self._rows.taken, 0
+        for row in self._rows:
+            record: Row | Sequence[Any]
+            if isinstance(row, csv.Error):
+                record = [{CSV_FAULT: f"not CSV: {row}"}, "".join(taken)]
+                notes.add_error(number, row, taken)
+            elif row == header:
+                notes.add_header(number)
+                continue
+            elif len(row) == width:
+                record = event.read(number, row)
+            elif self._rows.is_comment(row):
+                continue
+            else:
+                record = [{CSV_FAULT: f"{pluralize(len(row), 'cell')}, the header has {width}"}, *row]
+            if len(taken) > 1 and not isinstance(row, csv.Error):
+                notes.look_at_lines(number, taken, width, is_fitting=len(row) == width)
+            try:
+                raw = encode(record)
+            except UnicodeEncodeError:
+                notes.add_undecoded(number)
+                raw = encoded(record)
+            number += 1
+            yield raw
+        event.report()
+
+
+class _RowReader:
+    """Makes events of the rows that fit the header, and looks at their cells on the way."""
+
+    def __init__(
+        self,
+        header: list[str],
+        columns: CsvColumns,
+        notation: CellNotation,
+        left_out: Sequence[str],
+        ids: RowIds,
+        note: RowNote,
+    ) -> None:
+        self._ids, self._has_content_ids = ids, ids.has_content and columns.id not in header
+        self._header, self._columns, self._left_out = header, columns, left_out
+        self._read, self._readers = _readers(columns, notation)
+        self._lost = LostDigits(note, columns.decimal, columns.numbers | columns.names)
+        self._points = _PointNotes(note, columns)
+        self._has_markers = bool(notation.markers)
+        self._fitting = self._labelled = 0
+
+    def read(self, number: int, row: list[str]) -> Row:
+        """Return the event of a row."""
+        self._fitting += 1
+        cells = dict(zip(self._header, row, strict=True))
+        self._points.look(number, cells)
+        for name in self._left_out:
+            del cells[name]
+        made_id = self._ids(number, encoded(row)) if self._has_content_ids else str(number)
+        record = event_of(cells, made_id, self._columns, self._read, self._readers)
+        if number < _FIRST or number % _EVERY == 0:
+            self._lost.look(number, cells, record.get("features", {}))
+        if self._has_markers and "features" in record:
+            record["features"] = {k: v for k, v in record["features"].items() if v is not None}
+        if "label" in record:
+            self._labelled += 1
+            record["label"] = label_name(record["label"])
+        return record
+
+    def report(self) -> None:
+        """Report the findings of all rows. Raises LogError if a label is required and no row has one."""
+        self._lost.report()
+        self._points.report()
+        if self._columns.must_have_label and self._fitting and not self._labelled:
+            rows = pluralize(self._fitting, "row")
+            raise LogError(f"no event has a label: column {self._columns.label!r} is empty in all {rows}")
+
+
+def _given_notation(columns: CsvColumns) -> CellNotation:
+    return CellNotation(columns.decimal or ".", columns.thousands)
 
 
 class _Rows:
@@ -259,41 +233,64 @@ class _Rows:
 
     Attributes:
         header: the names of the columns; empty for an empty table.
-        delimiter: delimiter of cells.
+        dialect: how the lines are split.
+        sample: the first rows.
+        findings: what was sniffed and differs from plain CSV, with options, for a message.
         taken: the lines of the current row.
     """
 
     def __init__(self, lines: Iterator[str], columns: CsvColumns) -> None:
-        first, lines = _first_lines(dropwhile(lambda line: line in _ENDS, lines))
+        first, lines = _first_lines(lines)
         if first and "\0" in first[0]:
             raise LogError(NO_TEXT)
-        sep = _SEP.fullmatch(first[0]) if first else None
-        if sep is not None:
-            del first[0]
-        given = columns.delimiter or ("" if sep is None else sep[1])
-        self.delimiter = given or delimiter_of("".join(first[:1]), first[1 : 1 + _LOOKED_AT])
-        quote = columns.quote or quote_of(first, self.delimiter)
-        is_quoting = columns.quoting
-        if is_quoting is None:
-            is_quoting = quote != '"' or columns.quote != "" or is_quoted(first, self.delimiter)
-        self._recorder = _Recorder(chain(first, lines))
+        given = GivenDialect(
+            columns.delimiter,
+            columns.quote,
+            columns.quoting,
+            columns.skipped,
+            columns.has_header,
+            columns.comment,
+            columns.in_roles | columns.declared,
+        )
+        self.dialect = dialect = sniff_dialect(first, given)
+        table = first[dialect.skipped :]
+        rest: Iterator[str] = chain(table, lines)
+        if columns.comment:
+            rest = (line for line in rest if not line.startswith(columns.comment))
+        self._recorder = LineRecorder(rest, is_trimmed=dialect.delimiter == " ")
         self.taken = self._recorder.taken
-        form: dict[str, Any] = {
-            "delimiter": self.delimiter,
-            "quotechar": quote,
-            "quoting": csv.QUOTE_MINIMAL if is_quoting else csv.QUOTE_NONE,
-        }
-        self._reader = csv.reader(self._recorder, **form, strict=True)
-        self._usual_width = _usual_width(first, form)
-        with told_as(ConfigError, "CSV header", csv.Error):
-            self.header = next(filter(None, self._reader), [])
+        self._reader = csv.reader(self._recorder, **dialect.form, strict=True)
+        rows = list(
+            dialect.rows(line for line in table if not (columns.comment and line.startswith(columns.comment)))
+        )
+        self._usual_width = usual_width(rows)
+        self.sample = rows[dialect.has_header :]
+        if dialect.has_header:
+            with told_as(ConfigError, "CSV header", csv.Error):
+                self.header = next(filter(None, self._reader), [])
+            self._unmark_header(columns)
+        else:
+            self.header = [
+                f"c{place + 1}" for place in range(self._usual_width or len(rows[0] if rows else ()))
+            ]
+        self.findings = _dialect_findings(dialect, given, first, self.header)
+
+    def _unmark_header(self, columns: CsvColumns) -> None:
+        """Remove the mark of a comment before the first name, if that is then a role: ``#id``."""
+        name = self.header[0] if self.header else ""
+        if name.startswith(("#", "%")) and (role := name.lstrip("#% ")) in columns.in_roles:
+            self.header[0] = role
+
+    def is_comment(self, row: Sequence[str]) -> bool:
+        """Return whether a row that does not fit the header is a comment."""
+        return self.dialect.comment != "" and row[0].startswith(self.dialect.comment)
 
     def report_width(self, note: RowNote) -> None:
         """Note a header that has not as many cells as most of the first rows."""
-        if self._usual_width:
+        if self._usual_width and self.dialect.has_header:
             text = (
                 f"the header has {pluralize(len(self.header), 'cell')}, and most of the first rows have "
-                f"{self._usual_width}: the first line must name each column, and nothing may stand above it"
+                f"{self._usual_width}: the first line must name each column; --skip N skips lines above it"
             )
             note(Message("header-odd", text, cells=len(self.header), usual=self._usual_width))
 
@@ -312,16 +309,33 @@ class _Rows:
                     yield row
 
 
-def _usual_width(first: Sequence[str], form: Mapping[str, Any]) -> int:
-    """Return the number of cells of most of the first rows, if the header has another; otherwise 0.
+def _dialect_findings(
+    dialect: TableDialect, given: GivenDialect, first: Sequence[str], header: Sequence[str]
+) -> list[str]:
+    """Return what was sniffed of a dialect and is not plain CSV, with the options that override it."""
+    found = []
+    delimiter = _shown(dialect.delimiter + " " * dialect.skips_blanks)
+    if dialect.others:
+        found.append(f"delimiter {delimiter}, while {_shown(dialect.others[0])} fits as well (--delimiter)")
+    elif not given.delimiter and delimiter != "','":
+        found.append(f"delimiter {delimiter} (--delimiter)")
+    if not given.quote and dialect.quote != '"':
+        found.append(f"cells in {dialect.quote} (--quote)")
+    table = first[dialect.skipped :]
+    if given.is_quoting is None and not dialect.is_quoting and any('"' in line for line in table):
+        found.append("quotes as ordinary characters (--quoting)")
+    above = [line for line in first[: dialect.skipped] if line.strip() and not line.startswith("sep=")]
+    if given.skipped is None and above:
+        found.append(f"{pluralize(len(above), 'line')} skipped above the table (--skip)")
+    if not given.comment and dialect.comment:
+        found.append(f"lines skipped that begin with {dialect.comment} (--comment)")
+    if given.has_header is None and not dialect.has_header:
+        found.append(f"no header, but columns c1 to c{len(header)} (--header)")
+    return found
 
-    It counts only if it is above 1, as in a table; `form` are arguments of `csv.reader`.
-    """
-    with suppress(csv.Error):
-        widths = [len(row) for row in csv.reader(first[: 1 + _LOOKED_AT], **form, strict=True) if row]
-        for width, n in Counter(widths[1:]).most_common(1):
-            return width if width not in {1, widths[0]} and 2 * n >= len(widths) else 0
-    return 0
+
+def _shown(delimiter: str) -> str:
+    return {"\t": "tab", " ": "blanks"}.get(delimiter, f"'{delimiter}'")
 
 
 def _first_lines(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
@@ -373,6 +387,13 @@ class _RowNotes:
             self._noted.add(kind)
             self._note(Message("row-quoting-odd", f"row {number} {what}", row=number))
 
+    def add_header(self, number: int) -> None:
+        """Note a row that repeats the header, as where files were joined."""
+        if "header" not in self._noted:
+            self._noted.add("header")
+            text = f"row {number} repeats the header, and is skipped, as each such row is"
+            self._note(Message("header-repeated", text, row=number))
+
     def add_undecoded(self, number: int) -> None:
         """Note a row that is not text in the configured encoding."""
         if "encoding" not in self._noted:
@@ -408,7 +429,7 @@ class _PointNotes:
                 self._grouped.setdefault(name, cell)
             elif not _MILLIONS.fullmatch(cell):
                 self._others.add(name)
-                self._is_done |= "." in cell and _NUMBER.fullmatch(cell.strip()) is not None
+                self._is_done |= "." in cell and NUMBER.fullmatch(cell.strip()) is not None
 
     def report(self) -> None:
         """Print the note once."""
@@ -423,161 +444,38 @@ class _PointNotes:
         self._is_done = True
 
 
-class _Recorder:
-    """An iterator that keeps the lines of the current row, and ends a row beyond `MAX_ROW` with an error."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self.taken: list[str] = []
-        self._size = 0
-        self._lines = iter(lines)
-
-    def start_row(self) -> None:
-        self.taken.clear()
-        self._size = 0
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self.taken.append(line)
-        self._size += len(line)
-        if self._size > MAX_ROW:
-            raise csv.Error("the row is too long")
-        return line
-
-
-def check_header(header: Sequence[str], columns: CsvColumns, where: str = "CSV header") -> None:
-    """Raise ConfigError for repeated or missing columns, LogError for a missing label column."""
-    hint = ""
-    is_text = where == "CSV header"
-    if is_text and any(_NUMBER.fullmatch(column.strip()) for column in header):
-        hint += "; the first row has to name the columns, and looks like data"
-    if is_text and any(delimiter in column for column in header for delimiter in DELIMITERS):
-        hint += "; --delimiter C sets the delimiter of cells"
-    if twice := [column for column, n in Counter(header).items() if n > 1]:
-        raise ConfigError(f"{where}: column {twice[0]!r} is named twice{hint}")
-    for role in ("id", "label", "text", "ts"):
-        column = getattr(columns, role)
-        if column not in {role, None} and column not in header:
-            raise ConfigError(
-                f"{where}: no column {column!r} for {role}; there are {', '.join(header)}"
-                f"{did_you_mean(column, header)}{hint}"
-            )
-    if columns.must_have_label and columns.label not in header:
-        raise LogError(
-            f"no event has a label: there is no column {columns.label!r}; the columns are "
-            f"{', '.join(header)}; --label-column NAME selects it"
-            f"{did_you_mean(columns.label, header)}{hint}"
-        )
-
-
 def _as_it_is(cell: Any) -> Any:
     return cell
 
 
-def event_of(
-    cells: Row,
-    made_id: str,
-    columns: CsvColumns,
-    read: Reader = _as_it_is,
-    readers: Mapping[str | None, Reader] = MappingProxyType({}),
-) -> Row:
-    """Return the event of a row.
-
-    Args:
-        cells: column name -> cell; cells with a role are removed.
-        made_id: its id without a column of ids.
-        columns: roles of the columns.
-        read: converts the time and feature cells to their types.
-        readers: column -> converter in place of `read`.
-    """
-    missing = columns.missing
-    event: Row = {"id": made_id}
-    if columns.id in cells:
-        event_id = cells.pop(columns.id)
-        event["id"] = "" if event_id in missing else event_id
-    if (ts := cells.pop(columns.ts, "")) != "" and ts not in missing:  # a number may be 0
-        event["ts"] = readers.get(columns.ts, read)(ts)
-    if (text := cells.pop(columns.text, "")) and text not in missing:
-        event["text"] = text
-    if (label := cells.pop(columns.label, "")) in missing:
-        label = ""
-    reader = readers.get
-    features = {name: reader(name, read)(cell) for name, cell in cells.items() if cell not in missing}
-    if features or (label and "text" not in event):  # without any it would be a label record
-        event["features"] = features
-    if label:
-        event["label"] = label
-    return event
-
-
-def _readers(columns: CsvColumns) -> tuple[Reader, dict[str | None, Reader]]:
+def _readers(columns: CsvColumns, notation: CellNotation) -> tuple[Reader, dict[str | None, Reader]]:
     read = number_reader(columns.decimal, columns.thousands)
 
     def read_time(cell: str) -> float | str | bool:
         value = read(cell)
-        return _as_number(cell if value is cell else value, _NUMBER)
+        return as_number(cell if value is cell else value, NUMBER)
 
     def read_whole(cell: str) -> float | str | bool:
-        return _as_number(read(cell), _DIGITS)
+        return as_number(read(cell), DIGITS)
 
     def read_name(cell: str) -> float | str | bool:
         return cell if is_spelled_as_name(cell, columns.decimal) else read(cell)
 
+    def read_marked(name: str) -> Reader:
+        marks, read_other = notation.markers[name], read_whole if name in columns.numbers else read
+        return lambda cell: None if cell in marks else read_other(cell)
+
     return read, {
         **dict.fromkeys(columns.names, read_name),
         **dict.fromkeys(columns.strings, _as_it_is),
-        **dict.fromkeys(columns.labels, _label_name),
+        **dict.fromkeys(columns.labels, label_name),
         **dict.fromkeys(columns.numbers - columns.strings, read_whole),
+        **{name: read_marked(name) for name in notation.markers},
         columns.ts: read_time,
     }
 
 
-def number_reader(decimal: str = ".", thousands: str = "") -> Callable[[str], float | str | bool]:
-    """Return a function that converts a cell in a notation to a number, or returns the cell unchanged.
-
-    Args:
-        decimal: the decimal separator. A cell with a different separator is not a number.
-        thousands: separator of groups of two or three digits, the last one of three; a blank or apostrophe
-            also matches its typographic variants. Numbers without it are read as well. A cell that begins
-            with 0 has no groups: 0.125 stays a string.
-
-    Examples:
-        >>> read = number_reader(",", ".")
-        >>> read("1.010,44"), read("1010,44"), read("1.010"), read("1.5")
-        (1010.44, 1010.44, 1010, '1.5')
-    """
-    if decimal == "." and not thousands:
-        return _number_or_text
-    group = f"[{re.escape(_ALIKE.get(thousands, thousands))}]" if thousands else ""
-    whole = rf"(?:[0-9]+|[1-9][0-9]{{0,2}}(?:{group}[0-9]{{2,3}})*{group}[0-9]{{3}})" if group else "[0-9]+"
-    point = re.escape(decimal)
-    number = re.compile(rf"[+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?")
-    plain = str.maketrans(decimal, ".", _ALIKE.get(thousands, thousands))
-
-    def read(cell: str) -> float | str | bool:
-        stripped = cell.strip()
-        if number.fullmatch(stripped) is None:
-            return BOOLEANS.get(stripped, cell)
-        value = _number_or_text(stripped.translate(plain))
-        return value if type(value) is not str or _DIGITS.fullmatch(value) else cell
-
-    return read
-
-
-def _number_or_text(cell: str) -> float | str | bool:
-    stripped = cell.strip()
-    if _INTEGER.fullmatch(stripped):
-        return int(stripped)
-    if _NUMBER.fullmatch(stripped) and math.isfinite(number := float(stripped)):
-        if len(stripped) <= _MOST_EXACT or not _DIGITS.fullmatch(stripped):
-            return number
-        return int(number) if abs(number) < _EXACT else stripped
-    return BOOLEANS.get(stripped, cell)
-
-
-def _label_name(cell: str) -> str:
+def label_name(cell: str) -> str:
     """Return the name of a label's class, as in a file with typed numbers and booleans.
 
     A whole number has no fraction, leading zeros stay (``007``), and a boolean is ``true`` or ``false``.
@@ -586,22 +484,3 @@ def _label_name(cell: str) -> str:
         return "true" if BOOLEANS[cell] else "false"
     whole = _WHOLE_LABEL.fullmatch(cell)
     return cell if whole is None else "0" if whole[1] == "-0" else whole[1]
-
-
-def _as_number(value: float | str, form: re.Pattern[str]) -> float | str | bool:
-    """Return the finite number of a string of this form, otherwise the value."""
-    if (
-        type(value) is str
-        and form.fullmatch(digits := value.strip())
-        and math.isfinite(number := float(digits))
-    ):
-        return number
-    return value
-
-
-def encoded(record: Row | Sequence[Any]) -> bytes:
-    """Return the record as JSON; lone surrogates become the original bytes."""
-    try:
-        return msgspec.json.encode(record)
-    except UnicodeEncodeError:
-        return json.dumps(record, ensure_ascii=False).encode(errors="surrogateescape")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,14 +22,14 @@ import msgspec
 
 from streamnb.errors import ConfigError, LogError, told_as
 from streamnb.formats.compressed_input import DAMAGE, compression_suffix, content_of
-from streamnb.formats.event_csv import CsvColumns, RowNote, ignore_note
+from streamnb.formats.event_columns import CsvColumns, RowNote, ignore_note
 from streamnb.formats.event_formats import (
     JSON_LINES,
     EventFormat,
     format_named,
-    format_of_content,
     format_of_name,
     refuse_other_content,
+    settle_format,
 )
 from streamnb.formats.event_source import EventSource
 
@@ -37,7 +38,7 @@ FileName = str | os.PathLike[str]
 FOLDER = "mails"
 """The name of the format of folders."""
 
-_COLUMNS = CsvColumns()
+_COLUMNS, _LINES = CsvColumns(), CsvColumns(format="jsonl")
 
 
 def read_events(path: FileName, columns: CsvColumns = _COLUMNS) -> Iterator[bytes]:
@@ -56,7 +57,7 @@ def read_events(path: FileName, columns: CsvColumns = _COLUMNS) -> Iterator[byte
 def read_rows_order(path: FileName) -> list[int]:
     """Return the row numbers (from 0) of an order file, one a line, compressed or not. Raises `LogError`."""
     order = []
-    with open_counted(path) as lines:
+    with open_counted(path, _LINES) as lines:
         for line in lines:
             if not line.strip().isdigit():
                 raise LogError(f"{path}: line {lines.line}: expected a row number")
@@ -114,15 +115,20 @@ class CountedEvents:
         is_file = isinstance(source, io.FileIO) and name != "-"
         self.total = os.fstat(source.fileno()).st_size if is_file else None
         self._file, self._columns = source, columns
+        self._may_pause = name == "-" or (is_file and not stat.S_ISREG(os.fstat(source.fileno()).st_mode))
         self._note: RowNote = lambda message: note(message.reworded(f"{name}: {message}", file=name))
         self._counter = _Counter(source)
 
-    @property
+    @cached_property
     def form(self) -> EventFormat:
         """The format in which the file is read."""
-        is_named = bool(self._columns.format) or format_of_name(self.name) is not None
-        found = None if is_named else format_of_content(self._source.start)
-        return found or format_of(self.name, self._columns.format)
+        with self._damage():
+            return settle_format(self._source)
+
+    @property
+    def columns(self) -> CsvColumns:
+        """The columns, with all that was sniffed until the first event."""
+        return msgspec.structs.replace(self._source.columns, format=self.form.name)
 
     @property
     def line(self) -> int:
@@ -135,17 +141,28 @@ class CountedEvents:
         return max(self._counter.position, int(self._source.share * (self.total or 0)))
 
     def __iter__(self) -> Iterator[bytes]:
+        form = self.form
         with self._damage():
-            source, form = self._source, self.form
+            source = self._source
             if not form.is_binary:
-                refuse_other_content(source.start, has_encoding=self._columns.encoding != "")
+                refuse_other_content(source.start)
+            if not form.has_cells and form is not JSON_LINES:  # whose readers sniff more
+                source.report_findings()
             yield from form.read(source)
 
     @cached_property
     def _source(self) -> EventSource:
         content = content_of(self._counter, compression_suffix(self.name.lower()))
         raw = self._file if self.total is not None and content.raw is self._counter else None
-        return EventSource(self.name, content, self._columns, self._note, raw, lambda: self._counter.position)
+        return EventSource(
+            self.name,
+            content,
+            self._columns,
+            self._note,
+            raw,
+            lambda: self._counter.position,
+            may_pause=self._may_pause,
+        )
 
     @contextmanager
     def _damage(self) -> Iterator[None]:

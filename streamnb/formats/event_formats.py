@@ -15,13 +15,14 @@ import msgspec
 from streamnb.errors import ConfigError, LogError
 from streamnb.formats.arff_events import arff_events, is_arff
 from streamnb.formats.compressed_input import COMPRESSED_TWICE
-from streamnb.formats.event_csv import rows_to_events
+from streamnb.formats.event_csv import TableEvents
 from streamnb.formats.event_source import EventSource, format_suffix
 from streamnb.formats.fasttext_events import fasttext_events, is_fasttext
-from streamnb.formats.json_line_events import SUFFIXES, json_line_events
+from streamnb.formats.json_line_events import SUFFIXES, is_json, json_line_events
 from streamnb.formats.mail_events import is_mail, is_mbox, mail_file_events, mbox_events
 from streamnb.formats.mail_folders import is_trec_index, mail_folder_events, trec_index_events
 from streamnb.formats.svmlight_events import is_svmlight, svmlight_events
+from streamnb.formats.table_dialect import is_table
 from streamnb.formats.vowpal_events import is_vowpal, vowpal_events
 from streamnb.values.parameter_checks import did_you_mean
 
@@ -41,6 +42,7 @@ class EventFormat(NamedTuple):
         roles: roles of columns that it has in spite of that.
         has_cells: whether these values are text without types, whose notation options describe.
         is_binary: whether it has no encoding of text.
+        is_loose: whether other content may look like it, so that a file's name counts first.
     """
 
     name: str
@@ -52,15 +54,18 @@ class EventFormat(NamedTuple):
     roles: tuple[str, ...] = ()
     has_cells: bool = False
     is_binary: bool = False
+    is_loose: bool = False
 
 
 def _csv_events(source: EventSource) -> Iterator[bytes]:
-    return rows_to_events(source.text_lines(), source.columns, source.note)
+    table = TableEvents(source.text_lines(), source.columns, source.note, source.findings, source.ids)
+    source.columns = table.columns
+    yield from table
 
 
 def _tsv_events(source: EventSource) -> Iterator[bytes]:
-    columns = msgspec.structs.replace(source.columns, delimiter=source.columns.delimiter or "\t")
-    return rows_to_events(source.text_lines(), columns, source.note)
+    source.columns = msgspec.structs.replace(source.columns, delimiter=source.columns.delimiter or "\t")
+    yield from _csv_events(source)
 
 
 def _parquet_events(source: EventSource) -> Iterator[bytes]:
@@ -68,7 +73,7 @@ def _parquet_events(source: EventSource) -> Iterator[bytes]:
 
     if source.raw is None:
         raise LogError("is Parquet, which is read from an uncompressed file, not from a pipe")
-    for row, share in parquet_events(source.raw, source.columns, source.note):
+    for row, share in parquet_events(source.raw, source.columns, source.note, source.ids):
         source.line += 1
         source.share = share
         yield row
@@ -102,19 +107,18 @@ def _never(_: bytes) -> bool:
     return False
 
 
-_JSON_START = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"|\})')
-
 JSON_LINES = EventFormat(
     "jsonl",
     "JSON lines",
     SUFFIXES,
     json_line_events,
-    lambda start: _JSON_START.match(start) is not None,
+    is_json,
     has_columns=False,
 )
+_CSV = EventFormat("csv", "CSV", (".csv",), _csv_events, _never, has_cells=True)
 FORMATS = (
     JSON_LINES,
-    EventFormat("csv", "CSV", (".csv",), _csv_events, _never, has_cells=True),
+    _CSV,
     EventFormat("tsv", "TSV", (".tsv",), _tsv_events, _never, has_cells=True),
     EventFormat(
         "parquet",
@@ -137,19 +141,35 @@ FORMATS = (
         svmlight_events,
         is_svmlight,
         has_columns=False,
+        is_loose=True,
     ),
-    EventFormat("mbox", "mbox", (".mbox",), mbox_events, is_mbox, is_binary=True),
-    EventFormat("mail", "a mail", (".eml",), mail_file_events, is_mail, is_binary=True),
+    EventFormat("mbox", "mbox", (".mbox",), mbox_events, is_mbox, is_binary=True, is_loose=True),
+    EventFormat("mail", "a mail", (".eml",), mail_file_events, is_mail, is_binary=True, is_loose=True),
     EventFormat("mails", "a folder of mails", (), mail_folder_events, _never, is_binary=True),
-    EventFormat("trec", "an index of mails", (), trec_index_events, is_trec_index, is_binary=True),
-    EventFormat("fasttext", "fastText", (".ft",), fasttext_events, is_fasttext, has_columns=False),
-    EventFormat("vw", "Vowpal Wabbit", (".vw",), vowpal_events, is_vowpal, False, ("text",)),
+    EventFormat(
+        "trec",
+        "an index of mails",
+        (),
+        trec_index_events,
+        is_trec_index,
+        is_binary=True,
+        is_loose=True,
+    ),
+    EventFormat(
+        "fasttext",
+        "fastText",
+        (".ft",),
+        fasttext_events,
+        is_fasttext,
+        has_columns=False,
+        is_loose=True,
+    ),
+    EventFormat("vw", "Vowpal Wabbit", (".vw",), vowpal_events, is_vowpal, False, ("text",), is_loose=True),
 )
 """All formats, in the order in which content is compared with them."""
 
 FORMAT_NAMES = tuple(one.name for one in FORMATS)
 
-_UTF32 = re.compile(rb"\xff\xfe\0\0|\0\0\xfe\xff")
 _OTHERS: dict[re.Pattern[bytes], str] = {
     re.compile(
         rb"PK\x03\x04"
@@ -157,7 +177,6 @@ _OTHERS: dict[re.Pattern[bytes], str] = {
     re.compile(rb"PAR1"): "Parquet: --format parquet reads it, from an uncompressed file",
     re.compile(rb"\xd0\xcf\x11\xe0"): "an old workbook of Excel (.xls): save the sheet as CSV",
     **COMPRESSED_TWICE,
-    _UTF32: "UTF-32: --encoding utf-32 reads it",
 }
 """Refused contents, by their first bytes."""
 
@@ -177,13 +196,36 @@ def format_of_name(path: str) -> EventFormat | None:
     return next((one for one in FORMATS if suffix in one.suffixes), None)
 
 
-def format_of_content(start: bytes) -> EventFormat | None:
+def format_of_content(source: EventSource) -> EventFormat | None:
     """Return the format that the first bytes of decompressed content look like, or None."""
+    # Text of another encoding as the predicates expect it.
+    start = source.start_text.encode(errors="surrogateescape") if b"\0" in source.start[:4] else source.start
     return next((one for one in FORMATS if one.looks_like(start)), None)
 
 
-def refuse_other_content(start: bytes, *, has_encoding: bool) -> None:
+def settle_format(source: EventSource) -> EventFormat:
+    """Return the format in which a source is read, and note it if its name has another.
+
+    An option counts first, then content that is surely of a format, then the name, then content that looks
+    like a table, and then JSON lines.
+    """
+    if source.columns.format:
+        return format_named(source.columns.format)
+    named, found = format_of_name(source.name), format_of_content(source)
+    if named is None or (found is None and named is JSON_LINES):
+        is_cells = source.columns.has_cell_options or is_table(source.start_text)
+        found = found or (_CSV if is_cells else None)
+    elif found is not None and found.is_loose:
+        found = named
+    form = found or named or JSON_LINES
+    is_json = form is JSON_LINES and named is None
+    if form is not named and not is_json and (named is None or named.read is not form.read):
+        source.findings.insert(0, f"format {form.name} by its content (--format)")
+    return form
+
+
+def refuse_other_content(start: bytes) -> None:
     """Raise LogError for content of no format that is read, by its first bytes."""
     for begins, what in _OTHERS.items():
-        if begins.match(start) and not (begins is _UTF32 and has_encoding):
+        if begins.match(start):
             raise LogError(f"is {what}")

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import codecs
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
 from streamnb.errors import LogError
-from streamnb.formats.compressed_input import compression_suffix
-from streamnb.formats.event_csv import MAX_ROW, NOT_DECODED, CsvColumns, Row, RowNote, encoded, event_of
+from streamnb.formats.compressed_input import DAMAGE, compression_suffix
+from streamnb.formats.encoding_sniffing import UTF8, sniff_encoding
+from streamnb.formats.event_columns import CsvColumns, Row, RowIds, RowNote, encoded, event_of
+from streamnb.formats.event_csv import NOT_DECODED
+from streamnb.formats.table_dialect import MAX_ROW
 from streamnb.values.messages import Message
 
 MAX_LINE = MAX_ROW
 """The longest line, in bytes (of text: in characters). A longer one ends the reading with an error."""
 
 PEEKED = 1 << 16
-"""First bytes of a file by which its format is recognised, at most."""
-
-_UTF8 = "utf-8-sig"  # without the mark
-_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+"""First bytes of a file by which its format, encoding and shape are sniffed, at most."""
 
 
 class EventSource:
@@ -35,8 +35,13 @@ class EventSource:
         note: called once for each kind of input that may be read otherwise than intended.
         raw: the file itself, if its format needs to seek; None if it is a pipe or compressed.
         position: returns how many bytes of the compressed file were read.
+        may_pause: whether it is a pipe, of which no more than the first line is awaited.
 
     Attributes:
+        start: the first bytes, at most `PEEKED`.
+        encoding: the codec of its text, without a byte order mark.
+        ids: makes ids for its events without one.
+        findings: what was sniffed and is not plain, with the options that override it.
         line: number of lines read so far.
         share: the share of `raw` that was read, for formats that seek.
     """
@@ -49,21 +54,35 @@ class EventSource:
         note: RowNote,
         raw: Any = None,
         position: Callable[[], int] = int,
+        *,
+        may_pause: bool = False,
     ) -> None:
-        self.name, self.content, self.columns, self.note, self.raw = name, content, columns, note, raw
+        self.name, self.columns, self.note, self.raw = name, columns, note, raw
+        begun = _ReadAgain(content, may_pause=may_pause)
+        self.start = begun.start
+        self.content = io.BufferedReader(begun, PEEKED)
+        self.findings: list[str] = []
+        self.encoding = codecs.lookup(columns.encoding or UTF8).name
+        if self.encoding in {"utf-8", UTF8}:
+            sniffed, is_guess = sniff_encoding(self.start)
+            self.encoding = UTF8 if is_guess and columns.encoding else sniffed
+            if is_guess and not columns.encoding:
+                self.findings.append(f"encoding {self.encoding} (--encoding)")
+                self.columns = msgspec.structs.replace(columns, encoding=self.encoding)
         self.line, self.share = 0, 0.0
         self._position, self._has_undecoded, self._rows = position, False, 0
+        self.ids = RowIds(name, has_content=columns.has_content_ids)
 
     @property
-    def start(self) -> bytes:
-        """The first bytes, at most `PEEKED`; fewer if a pipe pauses."""
-        return self.content.peek(PEEKED)[:PEEKED]
+    def start_text(self) -> str:
+        """The first bytes as text; undecodable bytes are lone surrogates."""
+        decoder = codecs.getincrementaldecoder(self.encoding)("surrogateescape")
+        return decoder.decode(self.start).removeprefix("\ufeff")
 
-    @property
-    def encoding(self) -> str:
-        """The codec of its text, without a byte order mark."""
-        encoding = codecs.lookup(self.columns.encoding or _UTF8).name
-        return _MARKS.get(self.start[:2], _UTF8) if encoding in {"utf-8", _UTF8} else encoding
+    def report_findings(self, more: Sequence[str] = ()) -> None:
+        """Note what was sniffed, if there is anything, with the options that override it."""
+        if found := [*self.findings, *more]:
+            self.note(Message("reading-sniffed", f"read with {'; '.join(found)}", findings=found))
 
     @property
     def place(self) -> str:
@@ -72,7 +91,7 @@ class EventSource:
 
     def byte_lines(self) -> Iterator[bytes]:
         """Yield the lines as UTF-8, without a byte order mark; undecodable bytes stay unchanged."""
-        if self.encoding != _UTF8:
+        if self.encoding != UTF8:
             for text in self.text_lines("\n"):
                 yield text.encode(errors="surrogateescape")
             return
@@ -92,9 +111,8 @@ class EventSource:
 
     def next_id(self, content: bytes | str) -> str:
         """Return the id of the next row, which has none of its own; call it once for each row, in order."""
-        del content
         self._rows += 1
-        return str(self._rows - 1)
+        return self.ids(self._rows - 1, content)
 
     def event(self, cells: Row, content: bytes | str, columns: CsvColumns, **more: object) -> bytes:
         """Return the event of the next row.
@@ -129,6 +147,41 @@ class EventSource:
         self.line += 1
         if len(line) > MAX_LINE:
             raise LogError(f"longer than {MAX_LINE} bytes is {self.place}")
+
+
+class _ReadAgain(io.RawIOBase):
+    """Content whose first bytes are read at once, to be looked at, and are then read again.
+
+    Attributes:
+        start: the first bytes.
+    """
+
+    def __init__(self, content: io.BufferedReader[Any], *, may_pause: bool) -> None:
+        super().__init__()
+        self.start, self._rest = b"", content
+        self._error: Exception | None = None  # an error of reading, which is raised in its place
+        try:
+            while len(self.start) < PEEKED and not (may_pause and b"\n" in self.start):
+                part = content.read1(PEEKED - len(self.start))
+                if not part:
+                    break
+                self.start += part
+        except (*DAMAGE, LogError) as error:
+            self._error = error
+        self._left = memoryview(self.start)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._left:
+            if self._error is not None:
+                raise self._error
+            return self._rest.readinto1(buffer)
+        count = min(len(buffer), len(self._left))
+        buffer[:count] = self._left[:count]
+        self._left = self._left[count:]
+        return count
 
 
 def format_suffix(name: str) -> str:

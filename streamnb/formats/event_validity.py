@@ -53,7 +53,8 @@ def refuse_label_record(record: Any, schema: EventSchema, key: bytes | None) -> 
     if not schema.told_by.isdisjoint(record):
         return
     label = record.get("label")
-    is_label = type(label) is str and label != ""  # any other value is rejected as a label later
+    # An empty string, an array or an object is rejected as a label later.
+    is_label = type(label) in {str, int, float, bool} and label != ""
     withdraws = label is None and "label" in record
     has_source = record.get("source") is not None
     is_of_entity = schema.entity_path == "" and bool(key)

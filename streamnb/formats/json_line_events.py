@@ -1,35 +1,62 @@
-"""JSON lines: one event a line, as bytes. What is JSON of another shape, or a table, is refused."""
+"""JSON: one event a line, as bytes; also values of several lines, or in an array, by their sniffed shape."""
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
 import re
 from collections.abc import Iterator
 
 from streamnb.errors import LogError
-from streamnb.formats.event_csv import DELIMITERS, NO_TEXT, NOT_DECODED
-from streamnb.formats.event_source import EventSource, format_suffix
+from streamnb.formats import event_source
+from streamnb.formats.event_csv import NO_TEXT, NOT_DECODED
+from streamnb.formats.event_source import EventSource
+from streamnb.formats.json_shapes import Reshaper, json_values, sniff_shape
 from streamnb.values.messages import Message
 
 SUFFIXES = (".json", ".jsonl", ".ndjson")
 """Suffixes of files of JSON lines."""
 
-_ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
-_OBJECT = re.compile(rb"\s*\{\s*$")
+_DOCUMENT = re.compile(rb'\[\s*(?:\{|$)|\{\s*$|\{\s*\n\s*"')
+_OBJECT = re.compile(rb'\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
+_LINES = 5
+
+
+def is_json(start: bytes) -> bool:
+    """Return whether content begins with JSON objects, or with an array of them."""
+    head = start.removeprefix(codecs.BOM_UTF8).lstrip()
+    if _DOCUMENT.match(head):
+        return True
+    lines = head.splitlines()[:_LINES]
+    return any(map(_is_object, lines)) or (len(lines) == 1 and _OBJECT.match(head) is not None)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def json_line_events(source: EventSource) -> Iterator[bytes]:
-    """Yield the lines that are not blank, without their ends.
+    """Yield the lines that are not blank, without their ends, or the other values; see `json_shapes`.
 
     Raises:
-        LogError: the content is a JSON array, has objects of several lines, or looks like a table.
+        LogError: content with NUL bytes, or a document that is not JSON.
     """
-    is_first = is_utf8 = True
+    start = source.start_text
+    if "\0" in start.partition("\n")[0]:
+        raise LogError(NO_TEXT)
+    shape = sniff_shape(start.encode(errors="surrogateescape"), source.columns)
+    source.report_findings(shape.findings)
+    reshaper = Reshaper(shape, source.columns, source.ids, source.note)
+    yield from reshaper.events(_lines(source) if shape.is_lines else _values(source))
+
+
+def _lines(source: EventSource) -> Iterator[bytes]:
+    is_utf8 = True
     for line in source.byte_lines():
-        if is_first:
-            is_first = not line.strip()
-            _refuse_other_json(line)
-            if not is_first and format_suffix(source.name) not in SUFFIXES:
-                _refuse_table(line, source)
         if line.strip():
             if is_utf8 and not line.isascii() and not _is_utf8(line):
                 is_utf8 = False
@@ -39,26 +66,21 @@ def json_line_events(source: EventSource) -> Iterator[bytes]:
             yield line.rstrip(b"\r\n")
 
 
-def _refuse_other_json(line: bytes) -> None:
-    if b"\0" in line:
-        raise LogError(NO_TEXT)
-    for begins, what, program in (
-        (_ARRAY, "one JSON array", "'.[]'"),
-        (_OBJECT, "JSON objects of many lines", "."),
-    ):
-        if begins.match(line):
-            raise LogError(f"{what}: write one object a line, as `jq -c {program}` does")
+def _values(source: EventSource) -> Iterator[bytes]:
+    text = io.TextIOWrapper(source.content, encoding=source.encoding, errors="surrogateescape", newline="")
 
+    def read(n: int) -> str:
+        part = text.read(n)
+        if source.line == 0:
+            part = part.removeprefix("\ufeff")
+        source.line += part.count("\n")
+        return part
 
-def _refuse_table(line: bytes, source: EventSource) -> None:
-    """Raise LogError if the first two lines have the same number of a delimiter, and are not JSON."""
-    delimiters = [one for one in map(str.encode, DELIMITERS) if one in line]
-    if not delimiters or line.lstrip().startswith((b"{", b"[", b'"{')):
-        return
-    second = source.content.peek(1).partition(b"\n")[0]
-    if any(line.count(one) == second.count(one) for one in delimiters):
-        what = "standard input" if source.name == "-" else "a file of this name"
-        raise LogError(f"looks like CSV, but {what} is read as JSON lines; a name like events.csv is CSV")
+    try:
+        for value in json_values(read, event_source.MAX_LINE):
+            yield value.encode(errors="surrogateescape")
+    except LogError as error:
+        raise LogError(f"{error}, at or above {source.place}") from error
 
 
 def _is_utf8(line: bytes) -> bool:

@@ -75,8 +75,11 @@ def body(value: Any, keys: Keys) -> str:
 
 
 def name(value: Any, keys: Keys) -> str:
-    """Return a string of 1 to 1000 characters: names are repeated in every prediction, and must be short."""
-    found: str = value if type(value) is str else refuse_type(value, "a string", keys)
+    """Return an id, label or other name as a string of 1 to 1000 characters, for predictions repeat it.
+
+    A number or boolean becomes its text, as of a nominal value: 1 and 1.0 are both "1", true is "true".
+    """
+    found: str = value if type(value) is str else nominal(value, keys)
     if not 0 < len(found) <= LONGEST_NAME:
         refuse("out-of-range", keys, f"expected 1 to {LONGEST_NAME} characters, found {len(found)}")
     return found

@@ -15,7 +15,15 @@ from uuid import UUID
 import msgspec
 
 from streamnb.errors import ConfigError, LogError
-from streamnb.formats.event_csv import CsvColumns, RowNote, check_header, encoded, event_of, ignore_note
+from streamnb.formats.event_columns import (
+    CsvColumns,
+    RowIds,
+    RowNote,
+    check_header,
+    encoded,
+    event_of,
+    ignore_note,
+)
 from streamnb.values.json_conversion import (
     PER_SECOND,
     bytes_text,
@@ -35,7 +43,7 @@ _SCALARS = {str, int, float, Decimal}
 
 
 def parquet_events(
-    source: Any, columns: CsvColumns, note: RowNote = ignore_note
+    source: Any, columns: CsvColumns, note: RowNote = ignore_note, ids: RowIds | None = None
 ) -> Iterator[tuple[bytes, float]]:
     """Yield each row's event, and the share of the rows read so far. Memory holds a group of rows.
 
@@ -43,6 +51,7 @@ def parquet_events(
         source: the file, open for reading bytes.
         columns: roles of the columns, and the values that mean missing.
         note: called once for each column whose bytes are written as hexadecimal digits.
+        ids: makes ids for rows without a column of ids.
 
     Raises:
         ConfigError: pyarrow is missing, or a configured column.
@@ -52,7 +61,7 @@ def parquet_events(
         from pyarrow import ArrowException, parquet, types  # noqa: PLC0415  an extra
     except ImportError as error:
         raise ConfigError("reading Parquet needs pyarrow: pip install 'streamnb[parquet]'") from error
-    number = 0
+    number, ids = 0, ids or RowIds()
     try:
         # INT96 by default becomes 64 bits of nanoseconds, where years beyond 1677 to 2262 wrap around.
         file = parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
@@ -66,7 +75,8 @@ def parquet_events(
             for row in zip(*cells, strict=True):
                 pairs = zip(names, row, strict=True)
                 found = {name: cell for name, cell in pairs if cell is not None or name == columns.id}
-                raw = encoded(event_of(found, str(number), columns))
+                content = encoded(found) if ids.has_content else b""
+                raw = encoded(event_of(found, ids(number, content), columns))
                 number += 1
                 yield raw, number / file.metadata.num_rows
     except ArrowException as error:

@@ -188,7 +188,7 @@ def test_an_event_is_a_json_object_and_a_file_is_a_line_each(naive):
     x = {"text": "lunch", "links": 3.0, "sender": "x.org"}
     model = streamnb.load(naive / "mails.db.snapshots")
     assert answer(naive, "predict", event)["probabilities"] == model.predict_proba_one(x)
-    (naive / "new.jsonl").write_text("\n".join([*RAWS, '{"id": 3}', "no JSON", RAWS[0]]))
+    (naive / "new.jsonl").write_text("\n".join([*RAWS, '{"id": [3]}', "no JSON", RAWS[0]]))
     done = ask(naive, "predict", "new.jsonl", "--json", code=1)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(lines) == len(RAWS) + 3

@@ -183,7 +183,7 @@ def test_demo_shows_that_it_learns(tmp_path):
 
 
 def test_replay_keeps_to_its_rate_and_takes_what_is_malformed(tmp_path):
-    lines = [*raw_events(30), b"{", b'{"id": 5}']
+    lines = [*raw_events(30), b"{", b'{"id": [5]}']
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(lines))
     told = answer(
         "replay", tmp_path / "events.jsonl", "--log", "sqlite:///log.db", "--rate", 100, cwd=tmp_path
@@ -300,12 +300,12 @@ def test_a_holdout_counts_rows_that_are_no_objects_as_dead_letters(tmp_path):
 def test_dead_letters_are_tallied_by_reason_and_path(tmp_path):
     rows = [
         {"id": "0", "text": "a", "label": "x"},
-        *({"id": i, "text": "a", "label": "x"} for i in range(1, 4)),
+        *({"id": [i], "text": "a", "label": "x"} for i in range(1, 4)),
         "{",
         {"id": "5", "ts": []},
     ]
     file = write_lines(tmp_path / "e.jsonl", rows)
-    number = "expected a string, found a number"
+    number = "expected a string, a boolean or a number, found an array"
     expected = [
         ("wrong-type", "$.id", 3, 1, number),
         ("invalid-json", "$", 1, 4, "Expecting property name enclosed in double quotes at character 1"),
@@ -536,7 +536,7 @@ def test_read_prints_records_as_they_are(tmp_path):
         for topic in ("predictions", "metrics", "journal"):
             assert read(topic) == [record.value.decode() for record in read_topic(log, topic)] != []
     letters = [json.loads(line) for line in read("dead-letters")]
-    assert [letter["value"] for letter in letters] == ['{"id": 5}', '{"id": "\ufffd"}']
+    assert [letter["value"] for letter in letters] == ['{"id": [5]}', '{"id": "\ufffd"}']
     assert (letters[0]["partition"], letters[0]["offset"], letters[0]["key"]) == (0, 0, None)
     assert letters[0]["headers"] == {
         "reason": "wrong-type", "path": "$.id", "topic": "events", "partition": "0", "offset": "5"

@@ -41,8 +41,8 @@ def lines(n=30, **fields):
 
 
 def test_dead_letters_of_an_evaluation_say_what_was_expected_and_found(told, tmp_path):
-    (tmp_path / "e.jsonl").write_text(lines(10, id=lambda i: f"n{i}") + lines(20, label=lambda i: i % 2))
-    detail = "expected a string, found a number"
+    (tmp_path / "e.jsonl").write_text(lines(10, id=lambda i: f"n{i}") + lines(20, label=lambda i: [i % 2]))
+    detail = "expected a string, a boolean or a number, found an array"
     for more in ([], ["--holdout", "1/3"]):
         code, out, _ = told("evaluate", "e.jsonl", *more)
         assert (code, out.count(f"wrong-type  $.label     20         10  {detail}\n")) == (0, 1), out
@@ -76,7 +76,7 @@ def test_a_time_that_cannot_be_read_says_what_it_lacks(told, tmp_path, time, exp
 def test_delays_in_time_are_refused_where_no_event_has_a_time(told, tmp_path):
     (tmp_path / "e.jsonl").write_text(lines())
     (tmp_path / "t.jsonl").write_text(lines(ts=lambda i: 1.7e9 + i))
-    (tmp_path / "no.jsonl").write_text(lines(id=7))
+    (tmp_path / "no.jsonl").write_text(lines(id={}))
     code, out, err = told("evaluate", "e.jsonl", "--delay", "2h")
     assert (code, out) == (2, "")
     assert "none of 30 events has a time at $.ts: --set events.ts=PATH" in err
@@ -97,14 +97,14 @@ def test_no_time_is_read_where_its_path_is_empty(told, tmp_path):
 
 
 REFUSED = [
-    lines(1500, id=None),
-    lines(3, id=None),
+    lines(1500, text=5),
+    lines(3, text=5),
     lines(30, label=None, Label=lambda i: "ab"[i % 2]),
     lines(1, label=None, Label="a"),
 ]
 WRITTEN = [
-    lines(3, id=None) + lines(1),
-    lines(3, id=None) + lines(1, text="long " * 20_000),
+    lines(3, text=5) + lines(1),
+    lines(3, text=5) + lines(1, text="long " * 20_000),
     lines(1, label=None) + lines(3, label=None, Label="a"),
     lines(1),
 ]

@@ -26,7 +26,7 @@ def file(tmp_path):
         for i in range(80)
     ]
     path = tmp_path / "events.jsonl"
-    path.write_text("".join(json.dumps(event) + "\n" for event in [*events, {"id": 7}]))
+    path.write_text("".join(json.dumps(event) + "\n" for event in [*events, {"id": [7]}]))
     return path
 
 

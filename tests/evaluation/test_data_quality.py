@@ -369,16 +369,16 @@ def test_an_event_is_returned_as_it_was_read_and_none_if_it_is_refused():
     large = json.dumps({"id": "e", "text": "word " * 20_000}).encode()
     assert odd.look(b'{"id": "e", "text": "a"}') == decode_event(b'{"id": "e", "text": "a"}', PLAIN)
     assert odd.look(large) == decode_event(large, PLAIN)  # though it is too long to be looked at
-    assert (odd.n, odd.look(b'{"id": 7}')) == (1, None)
+    assert (odd.n, odd.look(b'{"id": [7]}')) == (1, None)
     assert "1 dead letter of 2 events" in "".join(odd.news(is_over=True))
 
 
 def test_a_file_of_nothing_but_dead_letters_stops_a_replay_before_it_writes(told, tmp_path):
-    for name, content in (("e.jsonl", '{"text": "a"}\nno json\n'), ("p.csv", "id,text\n,a\n")):
+    for name, content in (("e.jsonl", '{"text": 5}\nno json\n'), ("p.csv", "id,text\n,a\n")):
         (tmp_path / name).write_text(content)
         code, _, err = told("replay", name, "--set", "topics.labels=labels")
         assert (code, "so nothing was written" in err, (tmp_path / "e.db").exists()) == (2, True, False), err
-    (tmp_path / "e.jsonl").write_text('{"text": "a"}\n{"id": "e", "text": "a", "label": "a"}\n')
+    (tmp_path / "e.jsonl").write_text('{"text": 5}\n{"id": "e", "text": "a", "label": "a"}\n')
     assert told("replay", "e.jsonl")[0] == 0
 
 

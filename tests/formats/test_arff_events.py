@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.io import arff
 
 from streamnb.errors import LogError
-from streamnb.formats.event_csv import CsvColumns
+from streamnb.formats.event_columns import CsvColumns
 from streamnb.formats.event_files import open_counted
 
 WEKA = Path(os.environ.get("WEKA_EXAMPLES", "/usr/share/doc/weka/examples"))  # the Debian package weka

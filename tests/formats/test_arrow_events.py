@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import feather, ipc, parquet
 
 from streamnb.errors import ConfigError, LogError
-from streamnb.formats.event_csv import CsvColumns
+from streamnb.formats.event_columns import CsvColumns
 from streamnb.formats.event_files import open_counted
 
 

@@ -52,7 +52,8 @@ from streamnb.formats.codec import (
     encode_tenant_stats,
 )
 from streamnb.formats.dead_letter_record import dead_letter_record
-from streamnb.formats.event_csv import CsvColumns, rows_to_events
+from streamnb.formats.event_columns import CsvColumns
+from streamnb.formats.event_csv import rows_to_events
 from streamnb.formats.event_schema import AttributeSpec, EventSchema
 from streamnb.formats.event_validity import EARLIEST, LATEST
 from streamnb.formats.journal_record import START, chain_outputs, decode_journal, encode_journal
@@ -104,6 +105,22 @@ def test_a_malformed_event_is_refused_with_reason_and_path():
     told = {name: (case.reason, case.path) for name, case in BY_NAME.items()}
     assert {name: refusal(decode_event, case.raw, OPEN) for name, case in BY_NAME.items()} == told
     assert {name: refusal(slow_event, case.raw) for name, case in BY_NAME.items()} == told
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [("1", "1"), ("1.0", "1"), ("-0.0", "0"), ("0.5", "0.5"), ("true", "true"), ("false", "false"),
+     ("12345678901234567890", "12345678901234567890"), ("1e3", "1000")],
+)  # fmt: skip
+def test_numbers_and_booleans_are_ids_and_labels_by_one_rule(value, name):
+    raw = f'{{"id":{value},"label":{value},"text":"a"}}'.encode()
+    event = decode_event(raw, OPEN)
+    assert (event.id, event.label) == (name, name)
+    assert decode_events([raw, raw], OPEN) == [event, event]
+    label = decode_label(f'{{"id":{value},"label":{value}}}'.encode(), OPEN)
+    assert (label.id, label.label) == (name, name)
+    with pytest.raises(MalformedEvent, match="label-record"):
+        decode_event(f'{{"id":"m","label":{value}}}'.encode(), OPEN)
 
 
 def test_the_malformed_events_are_many_and_cover_every_reason():
@@ -499,9 +516,9 @@ def test_a_verdict_survives_its_record(verdict):
         (b'{"id":"m","label":"ham","weight":1048577}', "out-of-range", "$.weight"),
         (b'{"id":"","label":"ham"}', "out-of-range", "$.id"),
         (b'{"id":"m","label":""}', "out-of-range", "$.label"),
-        (b'{"id":1,"label":"ham"}', "wrong-type", "$.id"),
-        (b'{"id":"m","label":1}', "wrong-type", "$.label"),
-        (b'{"id":"m","label":"ham","source":1}', "wrong-type", "$.source"),
+        (b'{"id":[1],"label":"ham"}', "wrong-type", "$.id"),
+        (b'{"id":"m","label":[1]}', "wrong-type", "$.label"),
+        (b'{"id":"m","label":"ham","source":{}}', "wrong-type", "$.source"),
         (b'{"id":"m","label":"ham","weight":"1"}', "wrong-type", "$.weight"),
         (b'{"id":"m","label":"ham","weight":true}', "wrong-type", "$.weight"),
         (b'{"id":"m","label":"ham","weight":-0.5}', "out-of-range", "$.weight"),

@@ -8,7 +8,8 @@ import random
 import pytest
 
 from streamnb.evaluation.data_quality import DataQuality, InputOrigin
-from streamnb.formats.event_csv import CsvColumns, rows_to_events
+from streamnb.formats.event_columns import CsvColumns
+from streamnb.formats.event_csv import rows_to_events
 from streamnb.formats.event_files import read_events, read_rows_order
 from streamnb.formats.event_schema import AttributeSpec, EventSchema
 
@@ -22,7 +23,7 @@ def odd(values, origin=CELLS, schema=PLAIN, **more):
     fields = DataQuality(schema, origin, counts_refusals=False, **more)
     if origin is CELLS:
         lines = ["id|label|x\n", *(f"{n}|{'ab'[n % 2]}|{cell}\n" for n, cell in enumerate(values))]
-        raws = rows_to_events(lines, CsvColumns(delimiter="|"))
+        raws = rows_to_events(lines, CsvColumns(delimiter="|", decimal=".", missing=("", "\0")))
     else:
         raws = (
             json.dumps({"id": f"{n}", "label": "ab"[n % 2], "features": {"x": value}}).encode()
@@ -241,12 +242,11 @@ def test_what_was_declared_is_taken_as_it_was_declared():
 def test_each_column_is_named_once_together_with_others_of_its_kind():
     fields = DataQuality(PLAIN, CELLS)
     table = ["id,a,b\n", *(f'{n},"{n},5",{n}\n' for n in range(30))]
-    for raw in rows_to_events(table, CsvColumns()):
+    plain = CsvColumns(decimal=".")
+    for raw in rows_to_events(table, plain):
         fields.look(raw)
     assert len([text for text in fields.news() if "decimal" in text]) == 1
-    for raw in rows_to_events(
-        ["id,a,c,d\n", *(f'{n},"{n},5","{n},5","1,{n}"\n' for n in range(90))], CsvColumns()
-    ):
+    for raw in rows_to_events(["id,a,c,d\n", *(f'{n},"{n},5","{n},5","1,{n}"\n' for n in range(90))], plain):
         fields.look(raw)
     (more,) = [text for text in fields.news(is_over=True) if "decimal" in text]
     assert more.startswith("$.features.c, $.features.d: looks like numbers with a decimal comma")
@@ -310,12 +310,17 @@ COMMAS = "id;amount;label\n" + "".join(
 def test_a_decimal_comma_is_said_and_read(told, tmp_path):
     (tmp_path / "e.csv").write_text(COMMAS)
     flags = ["--set", "model.kind=naive_bayes", "--json"]
-    code, out, err = told("evaluate", "e.csv", *flags)
+    code, out, err = told("evaluate", "e.csv", "--decimal", ".", *flags)
     assert (code, json.loads(out)["cumulative"]["accuracy"] < 0.9) == (0, True)
     assert err.count("--decimal , reads them") == 1
+    code, out, err = told("evaluate", "e.csv", *flags)
+    assert (code, json.loads(out)["cumulative"]["accuracy"] > 0.98) == (0, True)
+    said = "read with delimiter ';' (--delimiter); numbers with a decimal comma in amount (--decimal ,)\n"
+    assert err.count(said) == 1
     code, out, err = told("evaluate", "e.csv", "--decimal", ",", *flags)
     assert (code, json.loads(out)["cumulative"]["accuracy"] > 0.98) == (0, True)
-    assert [line for line in err.splitlines() if "the label follows from amount alone" not in line] == []
+    others = [line for line in err.splitlines() if "the label follows from amount alone" not in line]
+    assert others == ["streamnb: e.csv: read with delimiter ';' (--delimiter)"]
 
 
 def test_init_proposes_the_options_and_reads_by_them(told, tmp_path):
@@ -323,14 +328,16 @@ def test_init_proposes_the_options_and_reads_by_them(told, tmp_path):
     code, _, err = told("init", "e.csv")
     text = (tmp_path / "streamnb.toml").read_text()
     assert code == 0
-    assert "streamnb evaluate e.csv --config streamnb.toml --missing=NA --decimal=,\n" in text
+    assert "streamnb evaluate e.csv --config streamnb.toml '--delimiter=;' --missing=NA --decimal=,\n" in text
     assert text.count('kind = "continuous"') == 1
-    assert err.count("$.features.amount: read as numbers with a decimal comma (--decimal ,)") == 1
-    assert err.count("(--missing=NA); give `evaluate` and `replay` the same options") == 1
-    flags = "--config streamnb.toml --missing=NA --decimal=, --json".split()
+    said = (
+        "numbers with a decimal comma in amount (--decimal ,); NA for missing numbers in amount (--missing)"
+    )
+    assert err.count(said) == 1
+    flags = "--config streamnb.toml --delimiter=; --missing=NA --decimal=, --json".split()
     code, out, err = told("evaluate", "e.csv", *flags)
     assert (code, json.loads(out)["dead_letters"], err) == (0, 0, "")
-    assert "--decimal , reads them" in told("evaluate", "e.csv", "--config", "streamnb.toml")[2]
+    assert said in told("evaluate", "e.csv", "--config", "streamnb.toml")[2]
 
 
 @pytest.mark.parametrize("n", [1111, 1112, 4000])
@@ -342,7 +349,7 @@ def test_init_proposes_the_options_for_a_column_of_many_values(told, tmp_path, n
     text = (tmp_path / "streamnb.toml").read_text()
     assert "--decimal=," in text
     assert 'kind = "continuous"\npath = "$.features.x"' in text
-    assert "--decimal , reads them" in told("evaluate", "e.csv")[2]
+    assert "numbers with a decimal comma in x (--decimal ,)" in told("evaluate", "e.csv")[2]
 
 
 def test_options_that_would_spoil_another_column_are_not_proposed(told, tmp_path):
@@ -389,14 +396,13 @@ def test_points_between_thousands_go_with_decimal_commas_elsewhere(told, tmp_pat
     rows = [f"{'ab'[i % 2]};{cell};{i},40\n" for i, cell in enumerate(people)]
     (tmp_path / "e.csv").write_text("label;einwohner;preis\n" + "".join(rows))
     err = told("evaluate", "e.csv")[2]
-    assert err.count("$.features.preis: looks like numbers with a decimal comma and points") == 1
-    assert err.count("--decimal , --thousands . reads them") == 1
-    assert "--decimal , reads" not in err
+    assert err.count("numbers with a decimal comma and points between thousands in preis, einwohner") == 1
+    assert err.count("(--decimal , --thousands .)") == 1
     assert told("init", "e.csv")[0] == 0
     text = (tmp_path / "streamnb.toml").read_text()
     assert "--decimal=, --thousands=." in text
     assert text.count("[[attributes]]") == 2
-    flags = "--config streamnb.toml --decimal=, --thousands=.".split()
+    flags = "--config streamnb.toml --delimiter=; --decimal=, --thousands=.".split()
     assert told("evaluate", "e.csv", *flags)[2] == ""
 
 
@@ -414,7 +420,6 @@ def test_fractions_are_no_thousands(told, tmp_path, fractions):
 
 AMBIGUOUS = [
     (["767", "6.040", "127"], True),
-    (["767", "6.040", "NA", "1.234.567"], True),
     (["6.040", "7.125"], False),
     (["767", "6.040", "1270"], False),
     (["767", "6.040", "12.5"], False),
@@ -428,7 +433,7 @@ def test_a_point_that_may_separate_thousands_is_said_once(cells, is_said):
     for n in (1, 700):
         notes = []
         lines = ["id;label;x\n", *(f"{i};a;{cell}\n" for i, cell in enumerate(cells * n))]
-        columns = CsvColumns(missing=("", "NA"))
+        columns = CsvColumns(missing=("", "NA"), delimiter=";")
         assert len(list(rows_to_events(lines, columns, notes.append))) == len(cells) * n
         said = "column x: 6.040 is read as 6.04; --decimal , --thousands . reads 6040"
         assert notes == [said] * is_said
@@ -447,13 +452,14 @@ def test_a_row_that_does_not_fit_says_so_where_it_is_a_dead_letter(told, tmp_pat
 
 def test_what_cannot_be_decoded_is_said_and_read_by_its_encoding(told, tmp_path):
     (tmp_path / "e.csv").write_bytes("label,text\na,caf\u00e9\nb,noon\n".encode("cp1252"))
-    code, _, err = told("evaluate", "e.csv")
-    assert (code, err.count("row 0 is not UTF-8, and becomes a dead letter: --encoding NAME")) == (0, 1)
+    code, _, err = told("evaluate", "e.csv", "--encoding", "utf-8")
+    assert (code, err.count("row 0 is not utf-8, and becomes a dead letter: --encoding NAME")) == (0, 1)
+    assert told("evaluate", "e.csv")[::2] == (0, "streamnb: e.csv: read with encoding cp1252 (--encoding)\n")
     code, out, err = told("evaluate", "e.csv", "--encoding", "cp1252", "--json")
     assert (code, json.loads(out)["learned"], err) == (0, 2, "")
     (tmp_path / "e.csv").write_bytes("label,caf\u00e9\na,x\nb,y\n".encode("cp1252"))  # so that no row is
-    _, _, err = told("evaluate", "e.csv")
-    assert ("row 0 is not UTF-8" in err, "none of" in err) == (True, False)
+    _, _, err = told("evaluate", "e.csv", "--encoding", "utf-8")
+    assert ("row 0 is not utf-8" in err, "none of" in err) == (True, False)
 
 
 QUOTED = [
@@ -488,27 +494,32 @@ def test_the_quote_of_cells_is_detected_or_given(told, tmp_path, table, options,
 def test_what_stands_above_the_header_or_lacks_a_name_is_reported(told, tmp_path, above):
     names = "" if above.startswith("label") else "id;label;x\n"
     (tmp_path / "e.csv").write_text(above + names + "".join(f"{n};{'ab'[n % 2]};{n}\n" for n in range(30)))
-    said = (
-        "and most of the first rows have 3: the first line must name each column, and nothing may stand above"
-    )
+    said = "and most of the first rows have 3: the first line must name each column; --skip N skips lines"
+    skipped = f"{len(above.split())} line{'s' * (len(above.split()) > 1)} skipped above the table (--skip)"
+    skipped = skipped if names and above.startswith('"') else "1 line skipped above the table (--skip)"
     for command in ("evaluate", "init"):
-        assert told(command, "e.csv")[2].count(said) == 1
+        err = told(command, "e.csv")[2]
+        assert (err.count(said), err.count(skipped)) == ((0, 1) if names else (1, 0))
     (tmp_path / "e.csv").write_text("id;label;x\n" + "".join(f"{n};{'ab'[n % 2]};{n}\n" for n in range(30)))
     assert said not in told("evaluate", "e.csv")[2]
 
 
 @pytest.mark.parametrize("name", ["e.txt", "e.data", "e.dat", "e"])
-def test_a_table_under_another_name_is_refused_with_the_name_it_needs(told, tmp_path, name):
+def test_a_table_under_another_name_is_read_by_its_content(told, tmp_path, name):
     (tmp_path / name).write_text("id,label,x\n1,a,2\n2,b,3\n")
     for command in ("evaluate", "replay", "init"):
         code, _, err = told(command, name)
-        assert (code, "looks like CSV, but a file of this name is read as JSON lines" in err) == (1, True)
+        assert (code, err.count(f"{name}: read with format csv by its content (--format)")) == (0, 1)
     (tmp_path / name).write_text(
         '{"id": "1", "text": "u,v", "label": "a"}\n{"id": "2", "text": "v,w", "label": "b"}\n'
     )
     assert told("evaluate", name)[0] == 0
-    (tmp_path / "e.jsonl").write_text("a,b\nc,d\n")
-    assert "dead letter" in told("evaluate", "e.jsonl")[2], "JSON lines, of which each is invalid"
+    (tmp_path / "e.jsonl").write_text("label,b\nc,d\n")
+    code, _, err = told("evaluate", "e.jsonl")
+    assert (code, err.splitlines()[1:]) == (
+        0,
+        ["streamnb: e.jsonl: read with format csv by its content (--format)"],
+    )
 
 
 def test_no_row_of_a_table_of_tabs_vanishes(told, tmp_path):
@@ -518,7 +529,8 @@ def test_no_row_of_a_table_of_tabs_vanishes(told, tmp_path):
     rows = "".join(f"{n}\t{'ab'[n % 2]}\t{text}\n" for n, text in enumerate(texts))
     (tmp_path / "e.tsv").write_text("id\tlabel\ttext\n" + rows)
     code, out, err = told("evaluate", "e.tsv", "--json")
-    assert (code, json.loads(out)["learned"], err) == (0, 200, "")
+    assert (code, json.loads(out)["learned"]) == (0, 200)
+    assert err == "streamnb: e.tsv: read with quotes as ordinary characters (--quoting)\n"
     _, out, err = told("evaluate", "e.tsv", "--quoting", "--json")
     assert json.loads(out)["learned"] < 200
     assert err.count("which a quote makes one; --no-quoting reads quotes as ordinary characters") == 1
@@ -574,7 +586,7 @@ REFUSED = [
     ("evaluate e.csv --decimal 5", "expected one character that is in no number"),
     ("evaluate e.csv --encoding utf-88", "expected an encoding that Python knows, such as cp1252"),
     ("evaluate e.csv --encoding base64", "expected an encoding that Python knows"),
-    ("evaluate array.json", "array.json: one JSON array: write one object a line, as `jq -c '.[]'` does"),
+    ("evaluate array.json", "array.json: read with JSON of several lines"),
 ]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from streamnb.formats.event_csv import CsvColumns
+from streamnb.formats.event_columns import CsvColumns
 from streamnb.formats.event_files import open_counted
 from streamnb.values.json_conversion import name_text
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from streamnb.formats.event_csv import CsvColumns, rows_to_events
+from streamnb.formats.event_columns import CsvColumns
+from streamnb.formats.event_csv import rows_to_events
 
 FRACTIONS = [f"{n / 8}" for n in range(50)]
 CASES = [  # cells, what is noted, what a nominal attribute makes of the cell that is noted

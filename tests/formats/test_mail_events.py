@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from streamnb.errors import LogError
 from streamnb.formats import mail_events, mail_message
-from streamnb.formats.event_csv import CsvColumns
+from streamnb.formats.event_columns import CsvColumns
 from streamnb.formats.event_files import open_counted
 from streamnb.formats.mail_message import MailText, html_text
 

@@ -16,7 +16,7 @@ from pyarrow import parquet
 from streamnb import errors
 from streamnb.cli import main
 from streamnb.formats.codec import decode_event
-from streamnb.formats.event_csv import CsvColumns
+from streamnb.formats.event_columns import CsvColumns
 from streamnb.formats.event_schema import AttributeSpec, EventSchema
 from streamnb.formats.parquet_events import parquet_events
 

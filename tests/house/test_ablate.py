@@ -36,7 +36,7 @@ def xor(tmp_path_factory):
         {"id": f"{i}", "features": {"a": "yn"[a], "b": "yn"[b]}, "label": "ab"[a ^ b]}
         for i, (a, b) in enumerate(bits)
     ]
-    rows.insert(5, {"id": 5})
+    rows.insert(5, {"id": [5]})
     return write_lines(tmp_path_factory.mktemp("ablate") / "xor.jsonl", rows)
 
 

@@ -27,7 +27,7 @@ from streamnb import NaiveBayes
 from streamnb.errors import MalformedEvent
 from streamnb.features.data_frames import rows_of
 from streamnb.formats.codec import decode_event
-from streamnb.formats.event_csv import CsvColumns
+from streamnb.formats.event_columns import CsvColumns
 from streamnb.formats.event_files import read_events
 from streamnb.formats.event_schema import EventSchema
 from streamnb.values.number_ranges import is_missing

@@ -14,7 +14,7 @@ import pytest
 
 from streamnb import BayesOptimalNB, NaiveBayes
 from streamnb.features.data_frames import rows_of
-from streamnb.formats.event_csv import CsvColumns
+from streamnb.formats.event_columns import CsvColumns
 from streamnb.formats.parquet_events import parquet_events
 
 MOMENTS = ["2026-01-02", "2026-01-03 04:05:06.5", None]

@@ -76,15 +76,15 @@ def _run_on_file(options: argparse.Namespace) -> int:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")
     made = _Evaluation(options, config)
     absent = set(options.drop)
+    columns, ordered = rows_of(options, made.learner.settings.schema, absent)
     odd = DataQuality(
         made.learner.settings.schema,
-        origin_of(options, options.file),
+        origin_of(options.file, columns),
         expects_label=True,
         repeats=config.events.repeats != "learn",
         now=time.time(),
         learned=lambda: made.learner.model.class_weights,
     )
-    ordered = rows_of(options, made.learner.settings.schema, absent)
     rows = begun(made.interruption.rows(made.sample.watched(odd.watched(ordered))))
     if share is None:
         code = made.run(outputs_of(made.learner, rows, config, feedback, made.page))

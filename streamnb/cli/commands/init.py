@@ -18,7 +18,7 @@ from streamnb.config import Config
 from streamnb.config.config_literals import literal
 from streamnb.config.validators import JSON_PATH
 from streamnb.errors import ConfigError, MalformedEvent
-from streamnb.evaluation.event_input import cells_of, columns_of, events_of, given_columns
+from streamnb.evaluation.event_input import cells_of, columns_of, events_of, given_columns, settled_events
 from streamnb.evaluation.label_quality import aliases_of, label_warnings
 from streamnb.evaluation.proposal_trial import ProposalTrial, mended, try_proposal
 from streamnb.evaluation.rejections import RejectionCounts
@@ -34,7 +34,7 @@ from streamnb.features.number_notation import (
     units_of,
 )
 from streamnb.features.schema_inference import A_DATE, MOST_VALUES, FieldSummary, Keys, look
-from streamnb.formats.event_csv import CsvColumns, RowNote, ignore_note
+from streamnb.formats.event_columns import CsvColumns, RowNote, ignore_note
 from streamnb.formats.event_files import format_of
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.event_validity import refuse_odd_time
@@ -53,6 +53,18 @@ _YEAR = 365 * 86_400  # seconds
 _MOST_NAMES = 10  # different numbers with a unit that may be names, such as "36 months" and "60 months"
 _MOST_CANDIDATES = 5  # for the label
 _LEFT_OUT = "# left out: "
+_SNIFFED = {
+    "delimiter": "delimiter",
+    "quote": "quote",
+    "quoting": "quoting",
+    "header": "has_header",
+    "skip": "skipped",
+    "comment": "comment",
+    "decimal": "decimal",
+    "thousands": "thousands",
+    "encoding": "encoding",
+}
+"""Option of text files -> attribute of `CsvColumns`."""
 _AS_IT_IS = "# not declared, so read as it is: "
 
 
@@ -198,21 +210,41 @@ def _sample(
         lost.update(message.fields["columns"] if message.event == "digits-lost" else ())
         note(message)
 
-    with closing(_raws(options, given, columns, take)) as source:
-        raws = list(islice(source, options.events))
+    if options.file is None:
+        with closing(_raws(options, given, columns, take)) as source:
+            raws = list(islice(source, options.events))
+    else:
+        columns, events = settled_events(options.file, columns, take)
+        raws = list(islice(events, options.events))
+        _write_down(options, columns)
     seen: dict[Keys, FieldSummary] = {}
     named = {*_IDS, *_LABELS, *_TIMES, *(name.lower() for name in _columns(options).values())}
     n = sum(look(raw, seen, named) for raw in raws)
+    if options.file is not None and not any(
+        marker in one.values for one in seen.values() for marker in columns.markers
+    ):
+        options.missing = ",".join(filter(None, [options.missing, *columns.markers]))
     for path, one in seen.items():
         if path[0] == "features" and path[-1] in declared:
             one.decided, one.declared = declared[path[-1]]
         elif path[-1] in lost and path[0] == "features" and not one.differ:
             one.decided = "nominal"
-        elif (notation := notation_of(one, options.decimal)) is not None and notation.written:
+        elif (notation := notation_of(one, options.decimal or ".")) and notation.written:
             one.decided = f"(numbers {notation.what}: write plain ones)"
         elif len(one.values) > _MOST_NAMES and units_of(one):
             one.decided = "(numbers with a unit: write the numbers alone)"
     return raws, seen, n
+
+
+def _write_down(options: argparse.Namespace, columns: CsvColumns) -> None:
+    """Set the options of text files to what was sniffed, unless it is the default."""
+    if options.format is None and columns.format != format_of(options.file).name:
+        options.format = columns.format
+    usual = CsvColumns(delimiter=",", quote='"', quoting=True, has_header=True, skipped=0, decimal=".")
+    for option, name in _SNIFFED.items():
+        value = getattr(columns, name)
+        if getattr(options, option) is None and value not in {getattr(usual, name), None, ""}:
+            setattr(options, option, value)
 
 
 def _as_written(
@@ -241,26 +273,27 @@ def _written_otherwise(
 
     `again` returns what is at each path as it is read by the options that are set now.
     """
+    decimal = options.decimal or "."
     columns = {render_path(path): one for path, one in seen.items() if path[0] == "features"}
     notations = {
         path: notation
         for path, one in columns.items()
-        if (notation := notation_of(one, options.decimal)) and not notation.written and notation is not QUOTED
+        if (notation := notation_of(one, decimal)) and not notation.written and notation is not QUOTED
     }
-    markers = {path: found for path, one in columns.items() if (found := markers_of(one, options.decimal))}
+    markers = {path: found for path, one in columns.items() if (found := markers_of(one, decimal))}
     notes = []
     if notations:
         most, _ = Counter(notations.values()).most_common(1)[0]
         paths = some_of([path for path, notation in notations.items() if notation == most])
         others = {p: one for p, one in seen.items() if p[0] == "features" and render_path(p) not in notations}
-        fixed = list(map(render_path, spoilt(others, most, options.decimal)))
+        fixed = list(map(render_path, spoilt(others, most, decimal)))
         if fixed and most.decimal == "," and most.thousands in {"", "."}:
             given, options.decimal = options.decimal, most.decimal
             if all(is_grouped(one) for path, one in again().items() if render_path(path) in fixed):
                 paths, fixed, most = some_of([*notations, *fixed]), [], COMMA_AND_POINTS
             options.decimal = given
         if fixed:
-            text = f"{paths}: numbers {most.what}: {no_options(fixed, options.decimal)}"
+            text = f"{paths}: numbers {most.what}: {no_options(fixed, options.decimal or '.')}"
             note(Message("numbers-as-values", text, paths=list(notations)))
         else:
             options.decimal, options.thousands = most.decimal, most.thousands or None
@@ -383,7 +416,9 @@ def _proposed(
             "--format": options.format,
             "--delimiter": options.delimiter,
             "--missing": options.missing,
-            "--decimal": options.decimal.strip("."),
+            "--decimal": (options.decimal or "").strip("."),
+            "--skip": options.skip,
+            "--comment": options.comment,
             "--thousands": options.thousands,
             "--quote": options.quote,
             "--encoding": options.encoding,
@@ -391,6 +426,8 @@ def _proposed(
         cells = [f"{flag}={value}" for flag, value in flags.items() if value]
         if options.quoting is not None:
             cells.append("--quoting" if options.quoting else "--no-quoting")
+        if options.header is not None:
+            cells.append("--header" if options.header else "--no-header")
         command = ["evaluate", options.file, "--config", options.out, *cells]
         lines.append(f"#   streamnb {printable(shlex.join(command))}")
     if options.file is None or given.log != configuration.LogConfig():

@@ -13,7 +13,7 @@ from typing import Any
 
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.evaluation.data_quality import DataQuality, InputOrigin, report_data_quality
-from streamnb.evaluation.event_input import begun, columns_of, events_of, origin_of
+from streamnb.evaluation.event_input import columns_of, origin_of, settled_events
 from streamnb.events import Event
 from streamnb.features.attributes import some_of
 from streamnb.formats.json_paths import render_path
@@ -40,8 +40,8 @@ def run(options: argparse.Namespace) -> int:
         event = one_event(model, options.event)
         answers = [{**next(predicted_answers(model, [event])), "snapshot": model.told}]
     else:
-        events = events_of(options.event, columns_of(options, model.schema))
-        answers = _of_file(model, origin_of(options, options.event), begun(events))
+        columns, events = settled_events(options.event, columns_of(options, model.schema))
+        answers = _of_file(model, origin_of(options.event, columns), events)
     model.say()
     refused, n, warnings = False, 0, Counter[Message]()
     for answer in answers:

@@ -15,9 +15,10 @@ from streamnb.cli.timed_batches import parts_of
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError
 from streamnb.evaluation.data_quality import LOOKED_AT, DataQuality
-from streamnb.evaluation.event_input import columns_of, decoded, events_of, origin_of
+from streamnb.evaluation.event_input import columns_of, decoded, origin_of, settled_events
 from streamnb.events import Event
 from streamnb.features.schema_inference import ENOUGH
+from streamnb.formats.event_columns import CsvColumns
 from streamnb.formats.event_schema import ENTITY, EventSchema
 from streamnb.formats.json_paths import parse_path
 from streamnb.formats.terminal_text import note
@@ -43,16 +44,17 @@ def run(options: argparse.Namespace) -> int:
     count = 0
     schema = context.schema(config)
     keyed = _keyed_by(schema, options.key)
+    columns = columns_of(options, schema, has_content_ids=True)
     odd = DataQuality(
         schema,
-        origin_of(options, options.file),
+        origin_of(options.file, columns),
         expects_label=not config.topics.labels,
         counts_refusals=True,
         key_path=options.key,
         repeats=config.events.repeats != "learn",
         labels_topic=config.topics.labels,
     )
-    events = events_of(options.file, columns_of(options, schema))
+    events = _settled(options.file, columns, odd)
     events = _checked_as_they_come(events, odd) if options.file == "-" else _looked_at(events, odd)
     try:
         with closing(context.open_log(config, OutageReporter(config.kafka.give_up_after, stop))) as log:
@@ -74,6 +76,13 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(f"{pluralize(count, 'event')} written to {topic} of {config.log.url} in {seconds:.1f} s")
     return 0
+
+
+def _settled(path: str, columns: CsvColumns, odd: DataQuality) -> Iterator[bytes]:
+    """Yield the events of a file; the file is first read with the first event, as a pipe may pause."""
+    columns, events = settled_events(path, columns)
+    odd.origin = origin_of(path, columns)
+    yield from events
 
 
 def _looked_at(events: Iterator[bytes], odd: DataQuality) -> Iterator[bytes]:

@@ -26,7 +26,7 @@ LINES = [
     FINE,
     "{no json",
     LARGE,
-    json.dumps({"id": 7, "text": "x"}),
+    json.dumps({"id": [7], "text": "x"}),
     json.dumps({"id": "fine", "text": "w", "label": "b"}),
 ]
 
@@ -313,7 +313,7 @@ def test_strange_records_among_the_letters_stop_nothing(tmp_path, monkeypatch, c
 def test_what_is_counted_of_letters_adds_up_or_is_named(tmp_path, monkeypatch, capsys):
     """Of 18 letters 4 are sent, one of bytes that nothing reads lies below them, and 13 go on waiting."""
     monkeypatch.chdir(tmp_path)
-    fails, sound = b'{"id": 7, "text": "x"}', b'{"id": "a", "text": "x"}'
+    fails, sound = b'{"id": [7], "text": "x"}', b'{"id": "a", "text": "x"}'
     letters = [(b"invalid-json", b"{")] + [(b"wrong-type", fails)] * 13 + [(b"missing", sound)] * 4
     with SqliteLog("log.db") as log:
         log.create_topic("dead-letters", 1)

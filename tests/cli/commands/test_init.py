@@ -109,7 +109,7 @@ def test_how_cells_are_written_is_kept(tmp_path, monkeypatch):
         made = configuration.load(Path(f"{len(flags)}.toml"), {}, [])
         assert kinds(made)["n"] == ("continuous", "$.features.n")
         text = Path(f"{len(flags)}.toml").read_text(encoding="utf-8")
-        assert f"streamnb evaluate e.csv --config {len(flags)}.toml --missing=NA\n" in text
+        assert f"streamnb evaluate e.csv --config {len(flags)}.toml '--delimiter=;' --missing=NA\n" in text
     assert "# left out: $.features.customer (whole numbers that only rise, as ids do)" in text
 
 
@@ -357,13 +357,13 @@ def test_without_a_label_the_fields_of_the_fewest_values_are_candidates(capsys):
 @pytest.mark.usefixtures("init")
 def test_a_file_of_which_nothing_can_be_decoded_is_not_said_to_be_of_the_wrong_format(capsys):
     Path("e.csv").write_bytes("Straße,label\nGrün,ä\nBlö,ü\n".encode("latin-1"))
-    assert main(["init", "e.csv"]) == 2
+    assert main(["init", "e.csv", "--encoding", "utf-8"]) == 2
     err = capsys.readouterr().err
     assert "--encoding NAME sets the encoding of the file" in err
     assert "none of 2 events could be decoded; 2 invalid-utf8 at $, first row 0: " in err
     assert "; nothing was written" in err
     Path("e.csv").write_text("Account 7\n\na,b,label\n1,2,x\n3,4,y\n")
-    assert main(["init", "e.csv"]) == 2
+    assert main(["init", "e.csv", "--skip", "0"]) == 2
     assert "a row of CSV: 3 cells, the header has 1; nothing was written" in capsys.readouterr().err
     Path("e.csv").write_text("n,label\n")
     assert main(["init", "e.csv"]) == 2

@@ -97,7 +97,7 @@ def test_labels_of_900_characters(learn):
 
 def test_topics_that_take_20_kb_and_whatever_bytes_come(learn):
     """A prediction tells as many labels as fit, and of a dead letter there is the beginning."""
-    broken = [b"\xff\x00" * 30_000, b"[" * 40_000, b'{"id": 7, "text": "' + b"x" * 50_000 + b'"}', b""]
+    broken = [b"\xff\x00" * 30_000, b"[" * 40_000, b'{"id": [7], "text": "' + b"x" * 50_000 + b'"}', b""]
     events = [event(i, f"w{i}", f"{i:03}" + "é" * 300) for i in range(400)]
     limit = {"predictions": {"max_bytes": "20KB"}} if learn.__name__ else {}
     program, most = learn(events[:200] + broken + events[200:], limit=20_000, **limit)
@@ -108,7 +108,7 @@ def test_topics_that_take_20_kb_and_whatever_bytes_come(learn):
 
 def test_letters_larger_than_their_topic(learn):
     """Events may have 4 MB, and the topic of dead letters takes 1.1 MB: of each there is the beginning."""
-    broken = [b"[" * 3_000_000, b'{"id": 7, "text": "' + b"x" * 2_500_000 + b'"}', b"\xff" * 3_900_000]
+    broken = [b"[" * 3_000_000, b'{"id": [7], "text": "' + b"x" * 2_500_000 + b'"}', b"\xff" * 3_900_000]
     events = [event(i, f"w{i}", "ab"[i % 2]) for i in range(40)]
     program, _ = learn(events[:20] + broken + events[20:], limit=1_100_000, events={"max_bytes": "4MB"})
     assert len(program.ids("predictions")) == 40

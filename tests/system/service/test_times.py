@@ -170,7 +170,8 @@ def test_a_file_has_no_times_but_those_of_its_events(tmp_path, capsys):
 
 
 def test_a_table_of_labels_alone_is_one_of_events():
-    from streamnb.formats.event_csv import CsvColumns, rows_to_events
+    from streamnb.formats.event_columns import CsvColumns
+    from streamnb.formats.event_csv import rows_to_events
 
     (raw,) = rows_to_events(["id,label,n\n", "m,ham,\n"], CsvColumns())
     assert decode_event(raw, context.schema(configured())).label == "ham"

@@ -1,0 +1,227 @@
+"""Shapes of JSON files: one object a line, or values of several lines, or one array of them; flat objects.
+
+A shape is sniffed in the first bytes of a file, and holds for all of it. Objects without `features` and
+`text`, whose other fields are numbers, strings and booleans, are flat: these fields become features. Events
+without ids get made ones. Every other event is passed on as it is, byte by byte.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from streamnb.errors import LogError
+from streamnb.features.attributes import some_of
+from streamnb.formats.event_columns import CsvColumns, RowIds, RowNote
+from streamnb.values.messages import Message
+
+_LOOKED_AT = 100  # values
+_ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
+_OBJECT = re.compile(rb"\s*\{\s*$")
+_MARK = re.compile(r"[^ \t\r\n]")
+_LINE_ENDS = str.maketrans("\r\n", "  ")
+_NESTED = frozenset(b"{[")
+_READ = 1 << 16  # characters
+_OF_LABELS = frozenset(("id", "label", "source", "weight", "ts", "withdraw", "since"))
+_MOST_LEFT_OUT = 100  # names of fields
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_parse = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=len).raw_decode
+
+
+class JsonShape(msgspec.Struct, frozen=True):
+    """The shape of a file of JSON.
+
+    Attributes:
+        is_lines: whether each value is one line.
+        lacks_ids: whether its events get ids.
+        is_flat: whether fields of its objects are features.
+    """
+
+    is_lines: bool = True
+    lacks_ids: bool = False
+    is_flat: bool = False
+
+    @property
+    def findings(self) -> list[str]:
+        """Differences from events in lines, for a message."""
+        found = [] if self.is_lines else ["JSON of several lines"]
+        return found + ["flat objects, whose fields are features (--set events.id, label, ts)"] * self.is_flat
+
+
+def sniff_shape(start: bytes, columns: CsvColumns) -> JsonShape:
+    """Return the shape of a file by its first bytes in UTF-8, of which the last line may be cut."""
+    first = start.lstrip().partition(b"\n")[0]
+    is_lines = _ARRAY.match(first) is None and _OBJECT.match(first) is None
+    raws: Iterable[Any] = start.splitlines() if is_lines else _values_of(start)
+    objects = []
+    for raw in raws:
+        try:
+            value = json.loads(raw)
+        except (ValueError, RecursionError):
+            continue
+        objects += [value] if isinstance(value, dict) else []
+        if len(objects) == _LOOKED_AT:
+            break
+    if not objects:
+        return JsonShape(is_lines)
+    lacks_ids = columns.makes_ids and not any("id" in one for one in objects)
+    return JsonShape(is_lines, lacks_ids, columns.flat is not None and _are_flat(objects, columns.flat))
+
+
+def _values_of(start: bytes) -> Iterator[str]:
+    try:
+        yield from json_values(io.StringIO(start.decode(errors="replace")).read, len(start))
+    except LogError:  # the last value is cut
+        return
+
+
+def _are_flat(objects: list[dict[str, Any]], kept: frozenset[str]) -> bool:
+    names = {name for one in objects for name in one}
+    values = [value for one in objects for name, value in one.items() if name not in kept]
+    if not names.isdisjoint(("features", "text")) or names <= _OF_LABELS:
+        return False
+    return any(value is not None for value in values) and not any(isinstance(value, dict) for value in values)
+
+
+def json_values(read: Callable[[int], str], longest: int) -> Iterator[str]:
+    """Yield the text of each JSON value, or of each value in top-level arrays, without line ends.
+
+    Memory holds one value, and twice as much while it is read.
+
+    Args:
+        read: returns at most as many of the next characters, and "" at the end.
+        longest: the most characters of a value.
+
+    Raises:
+        LogError: text that is not JSON, or a value that is too long or too deep.
+    """
+    source = _ValueSource(read, longest)
+    is_inside = is_after = False  # an array; a value of it
+    while mark := source.mark():
+        if is_inside and mark == "]":
+            is_inside = False
+            source.at += 1
+        elif is_inside and is_after:
+            if mark != ",":
+                raise LogError(f"is not JSON: expected a comma or the end of the array, found {mark!r}")
+            is_after = False
+            source.at += 1
+        elif mark == "[" and not is_inside:
+            is_inside, is_after = True, False
+            source.at += 1
+        else:
+            is_after = True
+            yield source.value()
+    if is_inside:
+        raise LogError("the JSON array ends too early")
+
+
+class _ValueSource:
+    """Text that is read as values, one after another.
+
+    Attributes:
+        at: index of the next character in the text that is held.
+    """
+
+    def __init__(self, read: Callable[[int], str], longest: int) -> None:
+        self._read, self._longest = read, longest
+        self._text, self.at = "", 0
+
+    def mark(self) -> str:
+        """Return the next character except blanks, without passing it; empty at the end."""
+        while True:
+            found = _MARK.search(self._text, self.at)
+            if found is not None:
+                self.at = found.start()
+                return found[0]
+            self.at = len(self._text)
+            if not self._read_more():
+                return ""
+
+    def value(self) -> str:
+        """Return the value that begins here, and pass it."""
+        while True:
+            try:
+                _, end = _parse(self._text, self.at)
+            except RecursionError as error:
+                raise LogError("a JSON value is nested too deeply") from error
+            except ValueError as error:
+                if len(self._text) - self.at > self._longest:
+                    raise LogError(f"longer than {self._longest} characters is a JSON value") from error
+                if not self._read_more():
+                    raise LogError(f"is not JSON: {error}") from error
+                continue
+            if end < len(self._text) or not self._read_more():  # a number may go on
+                break
+        value, self.at = self._text[self.at : end], end
+        return value.translate(_LINE_ENDS) if "\n" in value or "\r" in value else value
+
+    def _read_more(self) -> bool:
+        rest = self._text[self.at :]
+        part = self._read(max(_READ, len(rest)))  # as much again, so that few values are parsed twice
+        self._text, self.at = rest + part, 0
+        return part != ""
+
+
+class Reshaper:
+    """Makes events of raw JSON objects, by the shape of their file.
+
+    Args:
+        shape: the shape.
+        columns: which fields stay outside `features`.
+        ids: makes ids.
+        note: called at the end with the fields that were left out.
+    """
+
+    def __init__(self, shape: JsonShape, columns: CsvColumns, ids: RowIds, note: RowNote) -> None:
+        self._shape, self._kept, self._ids, self._note = shape, columns.flat or frozenset(), ids, note
+        self._left_out: dict[str, None] = {}
+
+    def events(self, raws: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the events; values that are not objects as they are."""
+        shape, flat, ids = self._shape, self._flat, self._ids
+        if not (shape.is_flat or shape.lacks_ids):
+            yield from raws
+            return
+        for number, raw in enumerate(raws):
+            made_id = ids(number, raw) if shape.lacks_ids else ""
+            event = flat(raw) if shape.is_flat else raw
+            yield _with_id(event, made_id) if shape.lacks_ids else event
+        if self._left_out:
+            names = list(self._left_out)
+            text = f"{some_of(names)}: not read, for a feature is not a list or an object"
+            self._note(Message("fields-not-read", text, paths=names))
+
+    def _flat(self, raw: bytes) -> bytes:
+        try:
+            fields = _decode_fields(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return raw
+        if "features" in fields:
+            return raw
+        event: dict[str, Any] = {}
+        features: dict[str, Any] = {}
+        for name, value in fields.items():
+            if name in self._kept:
+                event[name] = value
+            elif memoryview(value)[0] in _NESTED:
+                if len(self._left_out) < _MOST_LEFT_OUT:
+                    self._left_out[name] = None
+            else:
+                features[name] = value
+        event["features"] = features
+        return msgspec.json.encode(event)
+
+
+def _with_id(raw: bytes, made_id: str) -> bytes:
+    """Return an object with an id before its own, which wins, as the last of equal keys does."""
+    start, brace, rest = raw.partition(b"{")
+    if start.strip() or not brace:
+        return raw
+    comma = b"" if rest.lstrip().startswith(b"}") else b","
+    return b'{"id":%s%s%s' % (msgspec.json.encode(made_id), comma, rest)
