@@ -356,6 +356,7 @@ def _add_top(made: argparse.ArgumentParser, what: str) -> None:
 def _add_csv(made: argparse.ArgumentParser) -> None:
     text = "format of the file, such as csv or arff (default: by its name, else by its content)"
     made.add_argument("--format", metavar="NAME", help=text)
+    made.add_argument("--member", metavar="NAME", help="file in a ZIP archive (default: all of them)")
     for role in ("id", "label", "text", "ts"):
         made.add_argument(
             f"--{role}-column", default=role, metavar="NAME", help="CSV column (default: %(default)s)"

@@ -98,6 +98,7 @@ def cells_of(options: argparse.Namespace) -> dict[str, Any]:
         "comment": options.comment or "",
         "encoding": options.encoding or "",
         "format": options.format or "",
+        "member": options.member or "",
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from streamnb.formats.arff_header import ArffAttribute, read_header, unquoted
+from streamnb.formats.arff_header import ArffAttribute, Convert, read_header, unquoted
 from streamnb.formats.event_columns import CsvColumns, Row, check_header
 from streamnb.formats.event_source import EventSource
 from streamnb.formats.svmlight_events import number_name
@@ -99,16 +99,19 @@ class _ArffRows:
 
     def __init__(self, attributes: Sequence[ArffAttribute], columns: CsvColumns, source: EventSource) -> None:
         self.columns = msgspec.structs.replace(columns, missing=())
-        self._attributes, self._source = attributes, source
+        self._source, self._id = source, columns.id
         self._missing = {_MISSING, *columns.missing}
-        self._converters = [(one.name, one.convert) for one in attributes]
-        self._defaults = {
-            one.name: one.default
-            if one.kind != "nominal" or one.values[0] not in {*columns.missing} - {""}
-            else None
+        named = {columns.id, columns.label, columns.text, *columns.strings}
+        self._names = [one.name for one in attributes]
+        self._converters = [
+            _as_name(one.convert) if one.kind == "continuous" and one.name in named else one.convert
             for one in attributes
+        ]
+        self._defaults = {
+            one.name: number_name(default) if type(default) is float and one.name in named else default
+            for one in attributes
+            if (default := one.default) is not None and default not in {*columns.missing} - {""}
         }
-        self._names = {columns.id, columns.label, columns.text, *columns.strings}
         self._has_weights = False
 
     def cells(self, line: str) -> Row:
@@ -116,30 +119,43 @@ class _ArffRows:
         if line.startswith("{"):
             found = self._sparse(line)
         else:
-            width = len(self._converters)
+            width = len(self._names)
+            is_plain = "'" not in line and '"' not in line
             tokens = _split(line, width)
             if len(tokens) == width + 1 and (weight := _WEIGHT.fullmatch(tokens[-1])):
                 self._note_weight(weight[1])
                 tokens.pop()
             if len(tokens) != width:
                 raise ValueError(f"{pluralize(len(tokens), 'value')}, the header has {width}")
-            found = {
-                name: None if token in self._missing else self._value(name, convert, token)
-                for (name, convert), token in zip(self._converters, tokens, strict=True)
-            }
-        return {
-            name: number_name(value) if name in self._names and type(value) is float else value
-            for name, value in found.items()
-            if value is not None or name == self.columns.id
-        }
+            rows = zip(self._names, self._converters, tokens, strict=True)
+            missing = self._missing
+            try:
+                found = {
+                    name: value
+                    for name, convert, token in rows
+                    if token not in missing
+                    and (value := convert(token if is_plain else unquoted(token))) is not None
+                }
+            except (ValueError, LookupError):
+                for place, token in enumerate(tokens):
+                    self._value(place, token)  # raises the error with the attribute's name
+                raise
+        if self._id in self._names:
+            found.setdefault(self._id, None)
+        return found
 
-    def _value(self, name: str, convert: Any, token: str) -> Any:
+    def _value(self, place: int, token: str) -> Any:
+        """Return the value of a token; None if it is missing."""
+        if token in self._missing:
+            return None
         try:
-            return convert(unquoted(token))
+            return self._converters[place](unquoted(token))
+        except KeyError as error:
+            raise ValueError(f"attribute {self._names[place]!r}: {error} is not a declared value") from error
         except ValueError as error:
-            raise ValueError(f"attribute {name!r}: {error}") from error
+            raise ValueError(f"attribute {self._names[place]!r}: {error}") from error
 
-    def _sparse(self, line: str) -> dict[str, Any]:
+    def _sparse(self, line: str) -> Row:
         """Return the values of a row such as ``{1 X, 3 Y}``, whose indices count from 0."""
         end = _end_of_braces(line)
         if rest := line[end + 1 :]:
@@ -148,17 +164,16 @@ class _ArffRows:
                 raise ValueError(f"{rest!r} stands after the sparse row")
             if weight is not None:
                 self._note_weight(weight[1])
-        found, seen = dict(self._defaults), set[int]()
+        found: Row = dict(self._defaults)
+        seen = set[int]()
         for entry in _entries(line[1:end]):
             index, _, token = entry.partition(" ")
             place = int(index) if index.isascii() and index.isdigit() and len(index) < 10 else -1
-            if not 0 <= place < len(self._converters) or place in seen:
-                raise ValueError(f"index {index!r}, expected an index below {len(self._converters)}, once")
+            if not 0 <= place < len(self._names) or place in seen:
+                raise ValueError(f"index {index!r}, expected an index below {len(self._names)}, once")
             seen.add(place)
-            name, convert = self._converters[place]
-            token = token.strip()
-            found[name] = None if token in self._missing else self._value(name, convert, token)
-        return found
+            found[self._names[place]] = self._value(place, token.strip())
+        return {name: value for name, value in found.items() if value is not None}
 
     def _note_weight(self, text: str) -> None:
         weight = float(text)  # raises ValueError
@@ -166,6 +181,16 @@ class _ArffRows:
             self._has_weights = True
             what = f"weights of rows, such as {text}, are not read: each event counts once"
             self._source.note(Message("weights-not-read", what, line=self._source.line))
+
+
+def _as_name(convert: Convert) -> Convert:
+    """Return a converter to names: of an id, a label or a text that is declared as a number."""
+
+    def named(token: str) -> str | float | None:
+        value = convert(token)
+        return number_name(value) if isinstance(value, float) else value
+
+    return named
 
 
 def _split(line: str, width: int) -> list[str]:

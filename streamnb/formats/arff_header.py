@@ -28,7 +28,8 @@ _DIRECTIVES = {
 """Field of a Java date pattern -> directive of `strptime`."""
 
 Convert = Callable[[str], str | float | None]
-"""Converts a token to its value; None is missing. Raises ValueError for a token that the header excludes."""
+"""Converts a token to its value; None is missing. Raises ValueError or KeyError for a token that the header
+excludes."""
 
 
 class ArffAttribute(NamedTuple):
@@ -98,7 +99,7 @@ def _attribute(number: int, name: str, kind: str) -> ArffAttribute:
     word = word.lower()
     if kind.startswith("{"):
         values = _values(number, name, kind)
-        return ArffAttribute(name, "nominal", _nominal(values), values)
+        return ArffAttribute(name, "nominal", {value: value for value in values}.__getitem__, values)
     if word in _NUMERIC:
         return ArffAttribute(name, "continuous", _number)
     if word == "string":
@@ -126,25 +127,16 @@ def _values(number: int, name: str, kind: str) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _nominal(values: tuple[str, ...]) -> Convert:
-    known = dict.fromkeys(values)
-
-    def convert(token: str) -> str:
-        if token not in known:
-            raise ValueError(f"{token!r} is not one of its {len(known)} declared values")
-        return token
-
-    return convert
-
-
 def _number(token: str) -> float | None:
     try:
         value = float(token)
     except ValueError:
         value = math.inf
-    if math.isinf(value) or "_" in token:
-        raise ValueError(f"{token!r} is not a finite number")
-    return None if math.isnan(value) else value  # NaN, by which Weka represents a missing value
+    if math.isfinite(value) and "_" not in token:
+        return value
+    if math.isnan(value):  # by which Weka represents a missing value
+        return None
+    raise ValueError(f"{token!r} is not a finite number")
 
 
 def _date(number: int, name: str, pattern: str) -> Convert:

@@ -68,6 +68,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
         markers: cells that were sniffed to mean a missing number, in columns of numbers.
         encoding: a codec name of Python; empty is sniffed.
         format: the name of a format (`event_formats`); empty is sniffed.
+        member: the file in an archive that is read; empty for all.
         finds_label: whether a format that has a usual place of the label takes it from there, if no column
             is called `label`.
         must_have_label: whether a header without the label's column is rejected, whatever its name.
@@ -96,6 +97,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
     markers: tuple[str, ...] = ()
     encoding: str = ""
     format: str = ""
+    member: str = ""
     finds_label: bool = True
     must_have_label: bool = False
     has_content_ids: bool = False

@@ -28,7 +28,7 @@ from streamnb.formats.event_formats import (
     EventFormat,
     format_named,
     format_of_name,
-    refuse_other_content,
+    read_as,
     settle_format,
 )
 from streamnb.formats.event_source import EventSource
@@ -143,12 +143,7 @@ class CountedEvents:
     def __iter__(self) -> Iterator[bytes]:
         form = self.form
         with self._damage():
-            source = self._source
-            if not form.is_binary:
-                refuse_other_content(source.start)
-            if not form.has_cells and form is not JSON_LINES:  # whose readers sniff more
-                source.report_findings()
-            yield from form.read(source)
+            yield from read_as(self._source, form)
 
     @cached_property
     def _source(self) -> EventSource:

@@ -6,7 +6,6 @@ takes an `EventSource`, and yields raw events.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -14,16 +13,17 @@ import msgspec
 
 from streamnb.errors import ConfigError, LogError
 from streamnb.formats.arff_events import arff_events, is_arff
-from streamnb.formats.compressed_input import COMPRESSED_TWICE
 from streamnb.formats.event_csv import TableEvents
 from streamnb.formats.event_source import EventSource, format_suffix
 from streamnb.formats.fasttext_events import fasttext_events, is_fasttext
 from streamnb.formats.json_line_events import SUFFIXES, is_json, json_line_events
 from streamnb.formats.mail_events import is_mail, is_mbox, mail_file_events, mbox_events
 from streamnb.formats.mail_folders import is_trec_index, mail_folder_events, trec_index_events
+from streamnb.formats.refused_content import refused_as
 from streamnb.formats.svmlight_events import is_svmlight, svmlight_events
 from streamnb.formats.table_dialect import is_table
 from streamnb.formats.vowpal_events import is_vowpal, vowpal_events
+from streamnb.formats.zip_events import zip_events
 from streamnb.values.parameter_checks import did_you_mean
 
 Read = Callable[[EventSource], Iterator[bytes]]
@@ -95,6 +95,14 @@ def _is_avro(start: bytes) -> bool:
     return start.startswith(b"Obj\x01")
 
 
+def _zip_events(source: EventSource) -> Iterator[bytes]:
+    return zip_events(source, lambda member: read_as(member, settle_format(member)))
+
+
+def _is_zip(start: bytes) -> bool:
+    return start.startswith((b"PK\x03\x04", b"PK\x05\x06"))
+
+
 def _is_arrow_file(start: bytes) -> bool:
     return start.startswith((b"ARROW1\0\0", b"FEA1"))
 
@@ -116,6 +124,7 @@ JSON_LINES = EventFormat(
     has_columns=False,
 )
 _CSV = EventFormat("csv", "CSV", (".csv",), _csv_events, _never, has_cells=True)
+_ZIP = EventFormat("zip", "a ZIP archive", (".zip",), _zip_events, _is_zip, has_cells=True, is_binary=True)
 FORMATS = (
     JSON_LINES,
     _CSV,
@@ -133,6 +142,7 @@ FORMATS = (
         "arrow-stream", "an Arrow stream", (".arrows",), _arrow_events, _is_arrow_stream, is_binary=True
     ),
     EventFormat("avro", "Avro", (".avro",), _avro_events, _is_avro, is_binary=True),
+    _ZIP,
     EventFormat("arff", "ARFF", (".arff",), arff_events, is_arff),
     EventFormat(
         "svmlight",
@@ -170,16 +180,6 @@ FORMATS = (
 
 FORMAT_NAMES = tuple(one.name for one in FORMATS)
 
-_OTHERS: dict[re.Pattern[bytes], str] = {
-    re.compile(
-        rb"PK\x03\x04"
-    ): "a ZIP archive, as workbooks of Excel (.xlsx) are: unpack it, or save the sheet as CSV",
-    re.compile(rb"PAR1"): "Parquet: --format parquet reads it, from an uncompressed file",
-    re.compile(rb"\xd0\xcf\x11\xe0"): "an old workbook of Excel (.xls): save the sheet as CSV",
-    **COMPRESSED_TWICE,
-}
-"""Refused contents, by their first bytes."""
-
 
 def format_named(name: str) -> EventFormat:
     """Return the format of this name. Raises ConfigError for an unknown one."""
@@ -209,6 +209,8 @@ def settle_format(source: EventSource) -> EventFormat:
     An option counts first, then content that is surely of a format, then the name, then content that looks
     like a table, and then JSON lines.
     """
+    if _is_zip(source.start):
+        return _ZIP  # an option names the format of its members
     if source.columns.format:
         return format_named(source.columns.format)
     named, found = format_of_name(source.name), format_of_content(source)
@@ -226,6 +228,14 @@ def settle_format(source: EventSource) -> EventFormat:
 
 def refuse_other_content(start: bytes) -> None:
     """Raise LogError for content of no format that is read, by its first bytes."""
-    for begins, what in _OTHERS.items():
-        if begins.match(start):
-            raise LogError(f"is {what}")
+    if what := refused_as(start):
+        raise LogError(f"is {what}")
+
+
+def read_as(source: EventSource, form: EventFormat) -> Iterator[bytes]:
+    """Yield the events of a source in a format. Raises LogError for content of no format that is read."""
+    if not form.is_binary:
+        refuse_other_content(source.start)
+    if not form.has_cells and form is not JSON_LINES:  # whose readers sniff more
+        source.report_findings()
+    return form.read(source)

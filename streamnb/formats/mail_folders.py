@@ -8,11 +8,12 @@ predicted only, and ``SPAM`` and ``HAM`` give the label of a mail that was predi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath, PurePosixPath
+from typing import Any
 
 from streamnb.errors import LogError, told_as
-from streamnb.formats.compressed_input import compression_suffix, content_of
+from streamnb.formats.compressed_input import DAMAGE, compression_suffix, content_of
 from streamnb.formats.event_source import PEEKED, EventSource
 from streamnb.formats.mail_events import MailEvents, folder_of, is_mbox, may_be_mail, split_mbox
 from streamnb.formats.mail_message import MAX_MAIL
@@ -40,12 +41,27 @@ def mail_folder_events(source: EventSource) -> Iterator[bytes]:
     root = Path(source.name)
     if not root.is_dir():
         raise LogError("is not a folder of mails")
+    yield from mails_of_files(source, ((path.relative_to(root), _opener(path)) for path in _files(root)))
+
+
+def mails_of_files(
+    source: EventSource, files: Iterable[tuple[PurePath, Callable[[], Any]]]
+) -> Iterator[bytes]:
+    """Yield the event of each mail in files that are mails or mboxes, perhaps compressed.
+
+    Args:
+        source: the folder or archive.
+        files: the path of each file in it, and a function that opens it as a raw stream.
+
+    Raises:
+        LogError: no file is a mail, or one cannot be read.
+    """
     reader = MailEvents(source, "folder")
     left_out: list[str] = []
     n = 0
-    for path in _files(root):
-        relative = PurePosixPath(path.relative_to(root).as_posix())
-        with told_as(LogError, path, OSError), path.open("rb", buffering=0) as file:
+    for path, opener in files:
+        relative = PurePosixPath(path.as_posix())
+        with told_as(LogError, relative, *DAMAGE), opener() as file:
             content = content_of(file, compression_suffix(path.name.lower()))
             start = content.peek(PEEKED)
             if is_mbox(start):
@@ -66,6 +82,10 @@ def mail_folder_events(source: EventSource) -> Iterator[bytes]:
     if not n:
         raise LogError("holds no mail")
     reader.check_label()
+
+
+def _opener(path: Path) -> Callable[[], Any]:
+    return lambda: path.open("rb", buffering=0)
 
 
 def _label_of_mbox(path: PurePosixPath) -> str:

@@ -168,7 +168,7 @@ def test_notations_of_a_row(place, row, features, label):
     [
         ("1,?", "2 values, the header has 3"),
         ("1,?,no,no", "4 values"),
-        ("1,?,maybe", "attribute 'play': 'maybe' is not one of its 2 declared values"),
+        ("1,?,maybe", "attribute 'play': 'maybe' is not a declared value"),
         ("a,?,no", "attribute 'x': 'a' is not a finite number"),
         ("1_0,?,no", "is not a finite number"),
         ("1e999,?,no", "is not a finite number"),

@@ -413,6 +413,7 @@ def _proposed(
     ]
     if options.file is not None:
         flags = {
+            "--member": options.member,
             "--format": options.format,
             "--delimiter": options.delimiter,
             "--missing": options.missing,
