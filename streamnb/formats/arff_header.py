@@ -134,7 +134,7 @@ def _number(token: str) -> float | None:
         value = math.inf
     if math.isfinite(value) and "_" not in token:
         return value
-    if math.isnan(value):  # by which Weka represents a missing value
+    if math.isnan(value):  # a missing value of Weka
         return None
     raise ValueError(f"{token!r} is not a finite number")
 

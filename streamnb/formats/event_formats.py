@@ -19,7 +19,7 @@ from streamnb.formats.fasttext_events import fasttext_events, is_fasttext
 from streamnb.formats.json_line_events import SUFFIXES, is_json, json_line_events
 from streamnb.formats.mail_events import is_mail, is_mbox, mail_file_events, mbox_events
 from streamnb.formats.mail_folders import is_trec_index, mail_folder_events, trec_index_events
-from streamnb.formats.refused_content import refused_as
+from streamnb.formats.refused_content import is_binary, refused_as
 from streamnb.formats.svmlight_events import is_svmlight, svmlight_events
 from streamnb.formats.table_dialect import is_table
 from streamnb.formats.vowpal_events import is_vowpal, vowpal_events
@@ -210,7 +210,7 @@ def settle_format(source: EventSource) -> EventFormat:
     like a table, and then JSON lines.
     """
     if _is_zip(source.start):
-        return _ZIP  # an option names the format of its members
+        return _ZIP  # an option names the format of the members
     if source.columns.format:
         return format_named(source.columns.format)
     named, found = format_of_name(source.name), format_of_content(source)
@@ -226,16 +226,17 @@ def settle_format(source: EventSource) -> EventFormat:
     return form
 
 
-def refuse_other_content(start: bytes) -> None:
-    """Raise LogError for content of no format that is read, by its first bytes."""
-    if what := refused_as(start):
-        raise LogError(f"is {what}")
-
-
 def read_as(source: EventSource, form: EventFormat) -> Iterator[bytes]:
     """Yield the events of a source in a format. Raises LogError for content of no format that is read."""
     if not form.is_binary:
-        refuse_other_content(source.start)
+        _refuse_other_content(source)
     if not form.has_cells and form is not JSON_LINES:  # whose readers sniff more
         source.report_findings()
     return form.read(source)
+
+
+def _refuse_other_content(source: EventSource) -> None:
+    if what := refused_as(source.start):
+        raise LogError(f"is {what}")
+    if not source.encoding.startswith(("utf-16", "utf-32")) and is_binary(source.start):
+        raise LogError(f"is binary, of no known format; it begins with {source.start[:8].hex(' ')}")

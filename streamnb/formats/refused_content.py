@@ -16,7 +16,7 @@ _SIGNATURES = (
         rb"SQLite format 3\0",
         "SQLite: `sqlite3 -header -csv FILE 'select * from TABLE'` converts it",
     ),
-    (rb"\x80[\x02-\x05]", "a pickle of Python, which may run code: write Parquet or CSV where it was made"),
+    (rb"\x80[\x02-\x05]", "a pickle of Python, which may run code: write Parquet or CSV in its program"),
     (rb"\x93NUMPY", "an array of NumPy: `numpy.savetxt` writes it as text"),
     (rb"\x89HDF\r\n", "HDF5: `pandas.read_hdf(FILE).to_parquet(NAME)` converts a table of pandas"),
     (rb"ORC", "ORC: `pyarrow.orc.read_table` and `pyarrow.parquet.write_table` convert it"),
@@ -53,4 +53,5 @@ def refused_as(start: bytes) -> str:
 def is_binary(start: bytes) -> bool:
     """Return whether the first bytes have too many control characters for a text of 8 bits a character."""
     start = start[:_LOOKED_AT]
-    return len(start) - len(start.translate(None, _CONTROLS)) > _NOISE * len(start)
+    is_wide = start.count(0) > len(start) / 4  # as text of 16 bits a character has
+    return not is_wide and len(start) - len(start.translate(None, _CONTROLS)) > _NOISE * len(start)

@@ -864,8 +864,8 @@ def test_whole_numbers_that_lose_leading_zeros_are_noted_once(tmp_path):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"PK\x03\x04\x14\0\0\0", "a ZIP archive, as workbooks of Excel (.xlsx) are: unpack it"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old workbook of Excel (.xls): save the sheet as CSV"),
+        (gzip.compress(b"PK\x03\x04\x14\0\0\0"), "a ZIP archive, which is read from an uncompressed file"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old document of Microsoft Office; if it is a workbook of Excel"),
         (gzip.compress(b"PAR1\x15\0"), "Parquet, which is read from an uncompressed file, not from a pipe"),
         (gzip.compress(gzip.compress(b"id\n1\n")), "compressed twice: decompress it once, as `gunzip` does"),
         (gzip.compress(zstandard.compress(b"id\n1\n")), "compressed twice: decompress it once, as `unzstd`"),
