@@ -26,6 +26,7 @@ _GROUPS = {
 }
 _WITH_ACTIONS = {"dlq", "journal", "labels", "model", "snapshot"}
 """Commands whose actions take different arguments."""
+_TABLES = "JSON lines, or by its name as .csv, .tsv or .parquet"
 _AHEAD = 86400.0  # seconds of tolerated clock skew
 _FILES = (
     "events in one of the formats of docs/formats.md, such as JSON lines, CSV or ARFF; - is standard input"
@@ -193,6 +194,8 @@ def _add_questions(command: _Command) -> None:
     predict = command("predict", "predict a message, or each event of a file, by the newest snapshot")
     text = "a text or a JSON object; or a file, as `evaluate` reads it; - is standard input"
     predict.add_argument("event", metavar="TEXT|FILE", help=text)
+    text = f"write the predictions here, as {_TABLES}"
+    predict.add_argument("--out", metavar="FILE", help=text)
     _add_csv(predict)
     explain = command("explain", "explain the label of a message, and show what would change it")
     text = "a text or a JSON object; - is standard input"
@@ -418,7 +421,7 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
         "of streamnb or River, from a module that can be imported here"
     )
     evaluate.add_argument("--model", metavar="MODULE:NAME", help=text)
-    evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
+    evaluate.add_argument("--predictions", metavar="FILE", help=f"write the predictions here, as {_TABLES}")
     text = "write a report here, as one HTML file with charts"
     evaluate.add_argument("--report", metavar="FILE", help=text)
     text = "show all scores, the calibration curve, and the hypotheses"

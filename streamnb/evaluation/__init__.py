@@ -10,6 +10,10 @@
     column_checks.py, evaluation_words.py   warnings about columns and the order of rows
     schema_inference.py, proposal_trial.py   infer attributes, and try a proposed configuration
     rejections.py                dead letters by reason and path
+    candidates.py, leader_board.py, comparison_tables.py   several models on the same events, and their ranks
+    decision_trace.py            the best decision on each event, for costs by threshold
+    prediction_files.py          predictions as JSON lines, CSV, TSV or Parquet
+    interruption.py              a signal ends the rows, and the scores stay
 
 Events pass through `EventProcessor`, as in the service, so the scores are those that the service
 reports.

@@ -24,7 +24,6 @@ from streamnb.evaluation.interruption import Interruption, parts_of
 from streamnb.evaluation.log_history import LogHistory, history_of, history_of_rows, run_through
 from streamnb.evaluation.user_model import given_model
 from streamnb.formats.event_columns import CsvColumns
-from streamnb.formats.event_files import format_of
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.terminal_text import note
 from streamnb.runtime import context, factories
@@ -160,15 +159,14 @@ class Passes:
             self._groups.setdefault(self._columns(one), []).append(one)
         if len(self._groups) > 1 and options.file == "-":
             raise ConfigError(
-                "-: these configurations read its columns in several ways, and standard input can be read "
-                "only once: give a file"
+                "-: these configurations read events in several ways, and standard input can be read only "
+                "once: give a file"
             )
 
     def _columns(self, one: Candidate) -> CsvColumns | None:
-        options = self._options
-        if self._log is not None or not format_of(options.file, options.format or "").has_columns:
+        if self._log is not None:
             return None
-        return columns_of(options, context.schema(one.config), learns=True)
+        return columns_of(self._options, context.schema(one.config), learns=True)
 
     def __iter__(self) -> Iterator[list[tuple[Candidate, LogHistory]]]:
         """Yield each part of the history with the candidates that read it so."""

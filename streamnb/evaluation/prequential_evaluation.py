@@ -13,6 +13,7 @@ import numpy as np
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.evaluation.decision_trace import DecisionTrace
 from streamnb.evaluation.evaluation_page import AT_ONCE, EvaluationPage
 from streamnb.evaluation.holdout import Row
 from streamnb.evaluation.interruption import Interruption, parts_of
@@ -72,6 +73,7 @@ def train_then_test(
     parts: tuple[Iterable[Row], Iterable[Row]],
     tally: RejectionCounts,
     interruption: Interruption,
+    trace: DecisionTrace,
 ) -> Iterator[NewRecord]:
     """Learn the rows of the first part, prune, then score the rows of the second: no output is published."""
     train, test = parts
@@ -97,6 +99,7 @@ def train_then_test(
         scores.update_many(posteriors.probabilities, columns, held=posteriors.held)
         if learner.decisions is not None and decided is not None:
             learner.decisions.add(decided, labels)
+            trace.add(decided, posteriors.classes, labels)
     if unknown:
         _report_unknown(unknown)
     yield from ()

@@ -21,6 +21,8 @@ from streamnb.reports.text_tables import (
     print_rates,
 )
 from streamnb.scoring.baselines import BaselineScores
+from streamnb.scoring.decision_scores import DecisionCell
+from streamnb.scoring.threshold_costs import ThresholdScores, least_cost
 from streamnb.values.parameter_checks import brief, cut
 
 _WORST = 3  # classes that are named
@@ -36,6 +38,10 @@ class EvaluationScores(NamedTuple):
         confusions: truth, prediction and number of events of the most frequent confusions.
         grouping: the warning about rows that are grouped by label; or empty.
         model: the model and its settings.
+        decided: labelled events by truth and decision; empty without a decision rule.
+        by_expected_cost: costs of decisions by the threshold of their expected cost.
+        second_class: the class whose probability `by_probability` varies; empty unless there are two.
+        by_probability: mean costs by the threshold of its probability; without a rule an error costs 1.
     """
 
     baselines: BaselineScores | None
@@ -44,6 +50,10 @@ class EvaluationScores(NamedTuple):
     confusions: Sequence[tuple[str, str, int]]
     grouping: str
     model: str
+    decided: Sequence[DecisionCell] = ()
+    by_expected_cost: Sequence[ThresholdScores] = ()
+    second_class: str = ""
+    by_probability: Sequence[ThresholdScores] = ()
 
 
 def print_evaluation(report: MetricsReport, scores: EvaluationScores, *, details: bool) -> None:
@@ -59,6 +69,7 @@ def print_evaluation(report: MetricsReport, scores: EvaluationScores, *, details
     if scores.grouping:
         print(f"\nwarning: {scores.grouping}")
     print_decisions(report)
+    print_decided(scores, details=details)
     print_confusion(report)
     if report.classes > MOST_CLASSES and scores.confusions:
         rows = [(cut(a, 60), cut(b, 60), n) for a, b, n in scores.confusions]
@@ -67,10 +78,45 @@ def print_evaluation(report: MetricsReport, scores: EvaluationScores, *, details
         print(f"\nworst classes by F1: {worst}")
     if not details:
         return
+    if scores.by_probability:
+        print("\n" + table(_thresholds(scores.by_probability), _header(f"P({scores.second_class}) from")))
     if report.classes <= MOST_CLASSES:
         print_rates(report)
     if report.posterior is not None:
         print_posterior(report.posterior)
+
+
+def print_decided(scores: EvaluationScores, *, details: bool) -> None:
+    """Print the confusion of decisions, and the threshold of least cost; with `details` all thresholds."""
+    if not scores.decided:
+        return
+    truths = list(dict.fromkeys(str(cell.truth) for cell in scores.decided))
+    decisions = sorted({cell.decision for cell in scores.decided if cell.decision is not None}, key=str)
+    if max(len(truths), len(decisions)) <= MOST_CLASSES:
+        events = {(str(cell.truth), cell.decision): cell.events for cell in scores.decided}
+        rows = [
+            (cut(truth, 60), *(events.get((truth, d), 0) for d in (*decisions, None))) for truth in truths
+        ]
+        print("\n" + table(rows, ("truth \\ decided", *(cut(str(d), 24) for d in decisions), "nothing")))
+    best = least_cost(scores.by_expected_cost)
+    if best is not None:
+        text = (
+            f"decisions up to an expected cost of {best.threshold:.4f} would have cost {best.mean_cost:.4f}"
+        )
+        print(f"\n{text} on average, the least; they decide {best.coverage:.1%}")
+        if details:
+            print("\n" + table(_thresholds(scores.by_expected_cost), _header("expected cost up to")))
+
+
+def _header(first: str) -> tuple[str, ...]:
+    return first, "share decided", "accuracy of these", "mean cost"
+
+
+def _thresholds(found: Sequence[ThresholdScores]) -> list[tuple[object, ...]]:
+    return [
+        (one.threshold, one.coverage, "" if one.accuracy is None else one.accuracy, one.mean_cost)
+        for one in found
+    ]
 
 
 def verdict(report: MetricsReport, guesses: BaselineScores) -> str:

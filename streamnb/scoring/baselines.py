@@ -116,8 +116,13 @@ class LateTruths:
         np.frombuffer(self._truths, dtype=np.int32)[numbers] = _NONE if score is None else score.truth
 
     @property
+    def truths(self) -> Ints:
+        """Class index of each event, -1 without a label."""
+        return np.array(self._truths, dtype=np.int64)
+
+    @property
     def baselines(self) -> Baselines:
         """The baselines over these labels in the order of the events, as if each label came at once."""
-        truths, made = np.array(self._truths, dtype=np.int64), Baselines()
+        truths, made = self.truths, Baselines()
         made.update(truths[truths != _NONE])
         return made

@@ -82,6 +82,8 @@ class DecisionBatch(NamedTuple):
         shares: typicality for the class of least cost; None if unused or unknown.
         evidence: float32[n], from which the shares follow, if used.
         novelty: the share up to which nothing is decided; 0 if unused.
+        choices: column of the class of least cost, decided or not; K of an empty model. Shape (n,).
+        least: its expected cost, infinite if no class can be decided. Shape (n,).
     """
 
     labels: list[Any]
@@ -89,6 +91,8 @@ class DecisionBatch(NamedTuple):
     shares: Sequence[float | None]
     evidence: Evidence
     novelty: float = 0.0
+    choices: Ints | Sequence[int] = ()
+    least: Floats | Sequence[float] = ()
 
     def fields(self) -> Iterator[dict[str, Any]]:
         """Yield the fields of each prediction."""
@@ -155,7 +159,7 @@ class DecisionRule(msgspec.Struct, frozen=True):
         n, K = P.shape
         none = self.cost(None, None)
         if not K:
-            return DecisionBatch([None] * n, [none] * n, [None] * n, NOTHING)
+            return DecisionBatch([None] * n, [none] * n, [None] * n, NOTHING, 0.0, [0] * n, [np.inf] * n)
         if weights is not None:
             P = self._corrected(P, classes, weights, newest)
         gains = P * np.array([1.0 - self.cost(label, label) for label in classes])
@@ -167,12 +171,15 @@ class DecisionRule(msgspec.Struct, frozen=True):
         gain = gains.max(axis=1, keepdims=True)
         best = np.where(gains == gain, P, -1.0).argmax(axis=1)
         least = unseen + (1.0 - unseen) * np.maximum(0.0, 1.0 - gain[:, 0])
-        is_decided = P.max(axis=1) > 0.0
+        can_decide = P.max(axis=1) > 0.0
+        choices = np.where(can_decide, best, K)
+        is_decided = can_decide.copy()
         if self.reject is not None:
             is_decided &= least <= self.reject
         named = [*classes, None]
         labels = [named[k] for k in np.where(is_decided, best, K).tolist()]
-        return DecisionBatch(labels, np.where(is_decided, least, none).tolist(), [None] * n, NOTHING)
+        costs, least = np.where(is_decided, least, none).tolist(), np.where(can_decide, least, np.inf)
+        return DecisionBatch(labels, costs, [None] * n, NOTHING, 0.0, choices, least)
 
     def _given(self, classes: Sequence[Any]) -> Iterator[tuple[int, int, float]]:
         column = {label: k for k, label in enumerate(classes)}

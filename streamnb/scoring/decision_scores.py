@@ -30,6 +30,22 @@ _NOTHING = -1  # in place of the number of a decision
 _Cell = tuple[str, str | None]
 
 
+class DecisionCell(msgspec.Struct, frozen=True):
+    """Labelled events with one truth and one decision.
+
+    Attributes:
+        truth: the label.
+        decision: the decided class; None if nothing was decided.
+        events: their number.
+        cost: the cost of each.
+    """
+
+    truth: Any
+    decision: Any
+    events: int
+    cost: float
+
+
 class ServedDecisions:
     """Scores of all decisions, and of the last `window_size` events with a first label.
 
@@ -103,7 +119,9 @@ class ServedDecisions:
                     labels[i], costs[i] = None, self.rule.cost(None, None)
             if truth is not None:
                 usual.learn(truth, fit)
-        return DecisionBatch(labels, costs, shares, evidence, self.rule.novelty)
+        return DecisionBatch(
+            labels, costs, shares, evidence, self.rule.novelty, decided.choices, decided.least
+        )
 
     def _newest_before(self, classes: Sequence[Any], truths: Sequence[str | None], n: int) -> Floats:
         """Return the newest labelled events of each class, before each of n events. Shape (n, K)."""
@@ -160,6 +178,13 @@ class ServedDecisions:
                     note(label, self._evidence[number - self.first])
         if number in self._window:
             self._window[number] = None if after is None else (after, decision)
+
+    @property
+    def cells(self) -> list[DecisionCell]:
+        """Labelled events by truth and decision, in the order of their names; no decision comes last."""
+        cells = [(truth, decision, n) for (truth, decision), n in self._cells.items() if n]
+        cells.sort(key=lambda cell: (str(cell[0]), cell[1] is None, str(cell[1])))
+        return [DecisionCell(*cell, self.rule.cost(cell[1], cell[0])) for cell in cells]
 
     def report(self) -> DecisionReport:
         """Return the current scores."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ from streamnb.kernels.array_types import Floats, Ints
 from streamnb.scoring.baselines import Baselines
 from streamnb.scoring.new_class_probability import new_class_probability
 from streamnb.scoring.prequential_scores import ESCAPE, ProgressiveValidation
+from streamnb.scoring.threshold_costs import ThresholdScores, by_probability
 
 _DECADES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
 _NEVER = 1e-9  # events
@@ -198,6 +199,14 @@ class OpenValidation(ProgressiveValidation):
         Labels scored before count as seen.
         """
         return math.fsum(self._open_losses) / self.events if self.events else None
+
+    def costs_by_probability(self, cost: Callable[[int, int], float]) -> list[ThresholdScores]:
+        """Return the mean cost of two classes by the threshold of the second one's probability.
+
+        Args:
+            cost: of a decision and a truth, each 0 or 1.
+        """
+        return by_probability(np.array(self._odds), np.array(self._truths, dtype=np.int64), cost)
 
     @property
     def one_less_auc(self) -> float | None:

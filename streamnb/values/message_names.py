@@ -119,6 +119,7 @@ MESSAGES: Mapping[str, Level] = {
     "rows-grouped-by-label": _WARNING,
     "held-out-classes-unknown": _WARNING,
     "evaluation-interrupted": _WARNING,
+    "probabilities-left-out": _WARNING,
     "label-leak": _WARNING,
     "row-numbers": _WARNING,
     "constant-column": _WARNING,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import random
@@ -200,6 +201,23 @@ def test_an_event_is_a_json_object_and_a_file_is_a_line_each(naive):
     text = ask(naive, "predict", "new.jsonl", code=1).stdout.splitlines()
     assert text[0].startswith("m0\tspam\tspam ")
     assert text[21] == "row 21\t\t" + lines[21]["refused"]
+    for name in ("out.jsonl", "out.csv"):
+        done = ask(naive, "predict", "new.jsonl", "--out", name, code=1)
+        assert done.stdout == f"23 events, 2 refused, in {name}\n"
+    assert [json.loads(line) for line in (naive / "out.jsonl").read_text().splitlines()] == lines
+    with (naive / "out.csv").open(newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert [row["label"] for row in rows[:20]] == [label for _, label, *_ in MAILS]
+    assert [row["predicted"] for row in rows] == [line.get("label", "") for line in lines]
+    assert [row["refused"] for row in rows] == [line.get("refused", "") for line in lines]
+    assert float(rows[3]["probability_spam"]) == lines[3]["probabilities"]["spam"]
+
+
+def test_predictions_are_not_written_over_what_is_read(naive):
+    (naive / "read.jsonl").write_text(RAWS[0])
+    done = ask(naive, "predict", "read.jsonl", "--out", "read.jsonl", code=2)
+    assert "--out read.jsonl: is read, and would be overwritten" in done.stderr
+    assert (naive / "read.jsonl").read_text() == RAWS[0]
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ ONLY_IN = {
     "pandas": {"models/interface/predictions.py", "models/naive_bayes/counting_model.py", "sklearn.py"},
     "sklearn": {"sklearn.py"},
     "fastavro": {"formats/avro_events.py"},
-    "pyarrow": {"formats/arrow_events.py", "formats/parquet_events.py", "spark/partition_worker.py"},
+    "pyarrow": {"evaluation/prediction_files.py", "formats/arrow_events.py", "formats/parquet_events.py", "spark/partition_worker.py"},
     "pyspark": {"spark/job.py"},
     "zstandard": {"formats/compressed_input.py", "persistence/compressed_files.py"},
     "tqdm": {"cli/commands/verify.py", "cli/compilation_progress.py", "evaluation/event_input.py"},

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
@@ -18,6 +18,7 @@ from streamnb.engine.processing.metrics_reports import why_nothing_is_evicted
 from streamnb.errors import ConfigError
 from streamnb.evaluation.column_checks import RowSample, column_warnings, what_decides
 from streamnb.evaluation.data_quality import DataQuality, report_small_weights
+from streamnb.evaluation.decision_trace import DecisionTrace
 from streamnb.evaluation.evaluation_page import EvaluationPage
 from streamnb.evaluation.evaluation_words import again, grouping_warning, model_and_settings
 from streamnb.evaluation.event_input import (
@@ -30,6 +31,7 @@ from streamnb.evaluation.event_input import (
 from streamnb.evaluation.holdout import Row, divide, share_of
 from streamnb.evaluation.interruption import Interruption
 from streamnb.evaluation.log_history import history_of, log_of, replay_history
+from streamnb.evaluation.prediction_files import PredictionFile
 from streamnb.evaluation.prequential_evaluation import (
     Drifts,
     outputs_of,
@@ -50,7 +52,9 @@ from streamnb.reports.text_columns import table
 from streamnb.reports.text_tables import print_informative
 from streamnb.runtime import context, factories
 from streamnb.scoring.baselines import BaselineScores, LateTruths
+from streamnb.scoring.decision_rule import DecisionRule
 from streamnb.scoring.ranking import OpenValidation, by_chance
+from streamnb.scoring.threshold_costs import ThresholdScores
 from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
@@ -122,6 +126,7 @@ class _Evaluation:
         self.sample, self._late = RowSample(), LateTruths()
         if self.learner.late is not None:
             self.learner.late.scoring.observer = self._late.note
+        self._trace = DecisionTrace(self.learner, self._late)
         report = options.report
         self.page = None if report is None else EvaluationPage(Path(report), self.learner, config)
         self.tally, self._drifts = RejectionCounts(self.learner.settings.schema), Drifts()
@@ -143,7 +148,7 @@ class _Evaluation:
         """Consume the outputs, print the scores and return the exit code."""
         options, config, learner = self._options, self._config, self.learner
         what = config.log.url if options.file is None else options.file
-        with Path(options.predictions).open("wb") if options.predictions else nullcontext() as predictions:
+        with PredictionFile(options.predictions) if options.predictions else nullcontext() as predictions:
             if options.model is None:
                 factories.warm_up(config)
             started = time.monotonic()
@@ -167,14 +172,14 @@ class _Evaluation:
 
     def held_out(self, parts: tuple[Sequence[Row], Sequence[Row]]) -> Iterable[NewRecord]:
         """Return the outputs of learning the first part and scoring the second: none."""
-        return train_then_test(self.learner, self.scores, parts, self.tally, self.interruption)
+        return train_then_test(self.learner, self.scores, parts, self.tally, self.interruption, self._trace)
 
-    def _note(self, output: NewRecord, predictions: BinaryIO | None) -> None:
+    def _note(self, output: NewRecord, predictions: PredictionFile | None) -> None:
         topics = self._config.topics
         if self.page is not None:
             self.page.note(output)
         if predictions is not None and output.topic == topics.predictions:
-            predictions.write(output.value + b"\n")
+            predictions.write(output.value)
         elif output.topic == topics.dead_letters:
             headers = dict(output.headers)
             reason, path, row = headers["reason"].decode(), headers["path"].decode(), int(headers["offset"])
@@ -197,7 +202,19 @@ class _Evaluation:
             [(names[k], names[j], n) for k, j, n in confusions if k < len(names)],
             grouping_warning(baselines, options),
             model_and_settings(self._config, options.model),
+            self._trace.cells,
+            self._trace.by_threshold,
+            *self._by_probability(names),
         )
+
+    def _by_probability(self, names: Sequence[str]) -> tuple[str, list[ThresholdScores]]:
+        """Return the second of two classes, and the mean cost by the threshold of its probability."""
+        if len(names) != 2:
+            return "", []
+        decisions = self.learner.decisions
+        cost = DecisionRule().cost if decisions is None else decisions.rule.cost
+        found = self.scores.costs_by_probability(lambda d, v: cost(names[d], names[v]))
+        return (names[1] if found else ""), found
 
     def _show(self, report: MetricsReport, found: EvaluationScores, seconds: float) -> None:
         options, learner, scores = self._options, self.learner, self.scores
@@ -238,6 +255,12 @@ class _Evaluation:
             "model_settings": found.model,
             "one_less_auc": found.one_less_auc,
             "open_log_loss": found.open_log_loss,
+            "decided": msgspec.to_builtins(found.decided),
+            "cost_by_expected_cost": msgspec.to_builtins(found.by_expected_cost),
+            "cost_by_probability": {
+                "label": found.second_class,
+                "thresholds": msgspec.to_builtins(found.by_probability),
+            },
             "importances": [one._asdict() for one in self._decides],
             "improbable": [each._asdict() for each in self.scores.improbable],
             "calibration_error_by_chance": None if chance is None else chance._asdict(),

@@ -8,18 +8,21 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.evaluation.data_quality import DataQuality, InputOrigin, report_data_quality
 from streamnb.evaluation.event_input import columns_of, origin_of, settled_events
+from streamnb.evaluation.prediction_files import PredictionFile
 from streamnb.events import Event
 from streamnb.features.attributes import some_of
 from streamnb.formats.json_paths import render_path
 from streamnb.formats.terminal_text import note, printable, warn
 from streamnb.queries.answers import decision_of, predicted_answers
 from streamnb.queries.query_model import QueryModel, open_query_model
+from streamnb.runtime import context
 from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
@@ -34,6 +37,9 @@ _FILE = re.compile(
 def run(options: argparse.Namespace) -> int:
     """Print one line for each event, in order; return 1 if one could not be decoded."""
     is_file = _is_file(options.event)  # a wrong name is reported first
+    if options.out is not None:
+        read = [options.event if is_file else None, options.config, options.snapshot]
+        context.refuse_overwriting("--out", options.out, read)
     model = open_query_model(options)
     answers: Iterable[dict[str, Any]]
     if not is_file:
@@ -43,14 +49,28 @@ def run(options: argparse.Namespace) -> int:
         columns, events = settled_events(options.event, columns_of(options, model.schema))
         answers = _of_file(model, origin_of(options.event, columns), events)
     model.say()
-    refused, n, warnings = False, 0, Counter[Message]()
-    for answer in answers:
-        n += 1
-        refused |= "refused" in answer
-        warnings.update([answer["warning"]] if "warning" in answer else [])
-        print(json.dumps(answer) if options.json else _line(answer))
+    refused, n, warnings = 0, 0, Counter[Message]()
+    with PredictionFile(options.out) if options.out else nullcontext() as file:
+        for answer in answers:
+            n += 1
+            refused += "refused" in answer
+            warnings.update([answer["warning"]] if "warning" in answer else [])
+            if file is not None:
+                file.write(json.dumps(answer).encode())
+            else:
+                print(json.dumps(answer) if options.json else _line(answer))
+    if options.out:
+        _print_written(options, n, refused)
     print_warnings(warnings, n)
-    return int(refused)
+    return int(refused > 0)
+
+
+def _print_written(options: argparse.Namespace, n: int, refused: int) -> None:
+    if options.json:
+        print(json.dumps({"out": options.out, "events": n, "refused": refused}))
+        return
+    why = f", {refused:,} refused" if refused else ""
+    print(f"{pluralize(n, 'event')}{why}, in {printable(options.out)}")
 
 
 def print_warnings(warnings: Counter[Message], n: int) -> None:
@@ -98,7 +118,8 @@ def _of_file(model: QueryModel, origin: InputOrigin, rows: Iterator[bytes]) -> I
         answers = predicted_answers(model, events) if events else iter(())
         for one in found:
             if isinstance(one, Event):
-                yield {"id": one.id, **next(answers)}
+                truth = {} if one.label is None else {"truth": one.label}
+                yield {"id": one.id, **next(answers), **truth}
             else:
                 yield {"row": row, "refused": str(one)}
             row += 1

@@ -143,12 +143,12 @@ def test_what_is_no_comparison_is_refused(table, told, flags, expected):
 
 
 @pytest.mark.usefixtures("table")
-def test_standard_input_of_json_needs_one_reading(told, monkeypatch):
-    flags = ["--config", "plain.toml", "--config", "codes.toml"]
-    monkeypatch.setattr(
-        sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"id": "1", "text": "a", "label": "x"}\n'))
-    )
-    told("compare", "-", *flags)  # JSON lines have no columns
+def test_standard_input_is_read_in_one_way_only(told, monkeypatch):
+    for flags, code in ((["--config", "codes.toml"], 2), (["--against", "metrics.window=9"], 0)):
+        rows = b'{"id": "1", "text": "a", "label": "x"}\n'
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(rows)))
+        said = told("compare", "-", "--config", "plain.toml", *flags, code=code)
+        assert ("give a file" in said.err) == (code == 2)
 
 
 @pytest.mark.usefixtures("table")

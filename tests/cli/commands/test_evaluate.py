@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import math
 import random
 import shlex
 import subprocess
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -278,3 +280,77 @@ def test_a_long_class_name_leaves_the_tables_readable(told, tmp_path):
     assert "a" * 59 + "…" in out
     assert max(map(len, out.splitlines())) < 250
     assert set(figures(told, "e.jsonl")["labels"]) == {label * 300 for label in "abc"}
+
+
+DECIDES = ("--set", "decision.costs={a={b=9.0, c=1.0}}", "--set", "decision.reject=0.3")
+
+
+def decided_again(told, tmp_path, *more):
+    """Truth, published decision and expected cost of each event, from the predictions themselves."""
+    told("e.jsonl", *BAYES, *DECIDES, *more, "--predictions", "p.jsonl")
+    truths = {str(i): label for i, (_, label) in enumerate(made_up())}
+    found = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    return [(truths[one["id"]], one["decision"], one["expected_cost"]) for one in found]
+
+
+@pytest.mark.parametrize("more", [(), ("--delay", "20")])
+def test_decisions_have_a_confusion_and_costs_by_threshold_of_their_own(told, tmp_path, more):
+    write(tmp_path, made_up())
+    answer = figures(told, "e.jsonl", *BAYES, *DECIDES, *more)
+    published = decided_again(told, tmp_path, *more)
+    cells = {(cell["truth"], cell["decision"]): cell["events"] for cell in answer["decided"]}
+    assert cells == Counter((truth, decision) for truth, decision, _ in published)
+    assert None in {decision for _, decision in cells}
+    cost = {(cell["truth"], cell["decision"]): cell["cost"] for cell in answer["decided"]}
+    assert (cost["b", "a"], cost["a", None]) == (9.0, 0.3)
+    scores = answer["decisions"]["cumulative"]
+    (configured,) = [one for one in answer["cost_by_expected_cost"] if one["threshold"] == 0.3]
+    assert configured["mean_cost"] == pytest.approx(scores["mean_cost"], rel=1e-12)
+    assert configured["coverage"] == scores["coverage"] < 1.0
+    assert configured["accuracy"] == pytest.approx(scores["accuracy"], rel=1e-12)
+    everything = answer["cost_by_expected_cost"][-1]
+    always = figures(told, "e.jsonl", *BAYES, *DECIDES[:2], *more)["decisions"]["cumulative"]
+    assert everything["coverage"] == always["coverage"] < 1.0  # an empty model decides nothing
+    undecided = (1.0 - always["coverage"]) * (1.0 - 0.3)  # not deciding costs 1 by default
+    assert everything["mean_cost"] == pytest.approx(always["mean_cost"] - undecided, rel=1e-12)
+    out = told("e.jsonl", *BAYES, *DECIDES, *more, "--details").out
+    header = next(line for line in out.splitlines() if line.startswith("truth \\ decided"))
+    assert header.split()[3:] == ["a", "b", "c", "nothing"]
+    assert "on average, the least; they decide" in out
+    assert "expected cost up to" in out
+
+
+def test_held_out_decisions_are_counted_and_without_a_rule_there_are_none(told, tmp_path):
+    write(tmp_path, made_up())
+    answer = figures(told, "e.jsonl", *BAYES, *DECIDES, "--holdout", "1/2")
+    assert sum(cell["events"] for cell in answer["decided"]) == 150
+    (configured,) = [one for one in answer["cost_by_expected_cost"] if one["threshold"] == 0.3]
+    assert configured["mean_cost"] == pytest.approx(answer["decisions"]["cumulative"]["mean_cost"], rel=1e-12)
+    plain = figures(told, "e.jsonl", *BAYES)
+    assert (plain["decided"], plain["cost_by_expected_cost"]) == ([], [])
+    assert plain["cost_by_probability"] == {"label": "", "thresholds": []}
+
+
+def test_two_classes_have_costs_by_probability_whose_half_is_the_accuracy(told, tmp_path):
+    write(tmp_path, made_up(labels="ab"))
+    answer = figures(told, "e.jsonl", *BAYES)
+    found = answer["cost_by_probability"]
+    half = next(one for one in found["thresholds"] if one["threshold"] == 0.5)
+    assert half["accuracy"] == pytest.approx(answer["cumulative"]["accuracy"], abs=0.01)
+    assert half["mean_cost"] == pytest.approx(1.0 - half["accuracy"], abs=1e-12)
+    assert f"P({found['label']}) from" in told("e.jsonl", *BAYES, "--details").out
+
+
+def test_predictions_as_a_table_are_those_of_the_json_lines(told, tmp_path):
+    write(tmp_path, made_up())
+    for name in ("p.jsonl", "p.csv"):
+        told("e.jsonl", *BAYES, *DECIDES, "--predictions", name)
+    lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    with (tmp_path / "p.csv").open(newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert len(rows) == len(lines) == 300
+    for row, line in zip(rows, lines, strict=True):
+        assert (row["id"], row["label"], row["predicted"]) == (line["id"], line["truth"], line["label"] or "")
+        assert row["decision"] == (line["decision"] or "")
+        told_of = {name: float(row[f"probability_{name}"]) for name in "abc" if row[f"probability_{name}"]}
+        assert told_of == line["probabilities"]
