@@ -15,6 +15,7 @@ includes the stylesheet::
     charts.bars("Attribution", [charts.Bar("free", 1.8), charts.Bar("lunch", -0.4)])   # from the middle
     charts.heat_map("Confusion", ["ham", "spam"], ["ham", "spam"], [[90, 1], [3, 20]])
     charts.calibration("Calibration", report.window.reliability)
+    charts.curves("ROC", [charts.ShareCurve("spam", [0, .1, 1], [0, .9, 1])], x="false alarms", y="caught")
     charts.table(["class", "events"], [["ham", 90], ["spam", 23]])
 
     charts.tag("p", "Any <text>", class_="note")      # <p class="note">Any &lt;text&gt;</p>
@@ -22,8 +23,8 @@ includes the stylesheet::
 
 from streamnb.charts.bar_charts import Bar as Bar
 from streamnb.charts.bar_charts import bars as bars
-from streamnb.charts.bar_charts import calibration as calibration
 from streamnb.charts.bar_charts import heat_map as heat_map
+from streamnb.charts.html_markup import Figures as Figures
 from streamnb.charts.html_markup import Markup as Markup
 from streamnb.charts.html_markup import count as count
 from streamnb.charts.html_markup import figure as figure
@@ -37,3 +38,6 @@ from streamnb.charts.html_markup import whole as whole
 from streamnb.charts.line_charts import Series as Series
 from streamnb.charts.line_charts import line as line
 from streamnb.charts.line_charts import stacked as stacked
+from streamnb.charts.square_charts import ShareCurve as ShareCurve
+from streamnb.charts.square_charts import calibration as calibration
+from streamnb.charts.square_charts import curves as curves

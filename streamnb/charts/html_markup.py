@@ -16,6 +16,12 @@ class Markup(str):
     __slots__ = ()
 
 
+class Figures(str):
+    """A number as text, which a table aligns to the right."""
+
+    __slots__ = ()
+
+
 def joined(parts: Iterable[object]) -> Markup:
     """Concatenate parts; None is skipped."""
     return Markup("".join(map(_escaped, parts)))
@@ -68,6 +74,15 @@ def figure(
     return tag("figure", above, drawn, key, class_="snb")
 
 
+def colour_key(names: Sequence[str], colours: int) -> Markup:
+    """Return the key of a picture: each name with a square in its colour, c1 to the number of `colours`."""
+    size, items = {"width": 10, "height": 10}, []
+    for n, name in enumerate(names):
+        square = tag("rect", **size, rx=3, class_=f"area c{n % colours + 1}")
+        items.append(tag("li", tag("svg", square, **size, aria_hidden="true"), name))
+    return tag("ul", *items, class_="snb-key")
+
+
 def table(header: Sequence[object], rows: Iterable[Sequence[object]], caption: object = None) -> Markup:
     """Return a table with numbers right-aligned."""
     shown = [list(row) for row in rows]
@@ -89,7 +104,7 @@ def _cell(value: object) -> Markup:
 
 
 def _side(value: object) -> str | None:
-    return "n" if isinstance(value, int | float) else None
+    return "n" if isinstance(value, int | float | Figures) else None
 
 
 def whole(*pictures: Markup) -> Markup:

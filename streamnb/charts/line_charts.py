@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from streamnb.charts.html_markup import Markup, count, figure, number, percent, tag
+from streamnb.charts.html_markup import Markup, colour_key, count, figure, number, percent, tag
 
 _MOST_POINTS = 400
 _FEW_POINTS = 30
 _MOST_TOLD = 60  # points with a tooltip
 _COLOURS = 8
+_NEAR_END = 97.0  # percent of the width, beyond which a text ends at its place
 _TOP, _BELOW = 8, 20  # pixels above and below the plot
 
 
 class Series(NamedTuple):
-    """One line: a value for each x, perhaps with the bounds of its credible interval; None is a gap."""
+    """One line: a value for each x, perhaps with the bounds of its credible interval; None is a gap.
+
+    The key has `note`, or else the last value.
+    """
 
     name: str
     ys: Sequence[float | None]
     lower: Sequence[float | None] | None = None
     upper: Sequence[float | None] | None = None
+    note: str = ""
 
 
 def line(
@@ -34,11 +40,14 @@ def line(
     within: tuple[float, float] = (-math.inf, math.inf),
     y: Callable[[float], str] = number,
     x: Callable[[float], str] = count,
+    ticks: Sequence[float] = (),
+    is_whole: bool = False,
     height: int = 200,
 ) -> Markup:
     """Draw lines over rising xs, with their bands, and marks at some xs.
 
-    With many points the axis ignores the first tenth of them, which may lie outside the picture.
+    With many points the axis ignores the first tenth of the xs, whose values may lie outside the picture,
+    unless `is_whole`.
 
     Args:
         title: the title.
@@ -48,10 +57,13 @@ def line(
         within: limits of the axis, such as (0, 1) for a share.
         y: formats a value.
         x: formats an x.
+        ticks: the xs that are written below (default: the ends and the middle).
+        is_whole: whether the picture has all values.
         height: in pixels.
     """
     xs, series = _thinned(xs, series)
-    first = len(xs) // 10 if len(xs) > _FEW_POINTS else 0  # extreme first values would flatten the rest
+    # Extreme first values would flatten the rest.
+    first = bisect_left(xs, 0.9 * xs[0] + 0.1 * xs[-1]) if len(xs) > _FEW_POINTS and not is_whole else 0
     drawn_by = [ys[first:] for one in series for ys in (one.ys, one.lower, one.upper) if ys is not None]
     found = [v for ys in drawn_by for v in ys if v is not None]
     if not found:
@@ -63,18 +75,19 @@ def line(
         if one.lower is not None and one.upper is not None:
             drawn.append(frame.area(one.lower, one.upper, f"band c{n % _COLOURS + 1}"))
         drawn.append(frame.line(one.ys, f"line c{n % _COLOURS + 1}"))
-    told = [f"{one.name}: {y(_last(one.ys))}" for one in series]
+    notes = [one.note or y(_last(one.ys)) for one in series]
+    told = [f"{one.name}: {note}" for one, note in zip(series, notes, strict=True)]
     many = len(series) > 1
     return figure(
         title,
         f"{_story(series, y)} From {x(xs[0])} to {x(xs[-1])}.",
         height,
-        *frame.grid(low, step, y, x),
+        *frame.grid(low, step, y, x, ticks),
         frame.plot(drawn),
         *frame.marks(marks),
         *frame.summary(series, y, x),
-        key=_key(told) if many else None,
-        note=None if many else y(_last(series[0].ys)),
+        key=colour_key(told, _COLOURS) if many else None,
+        note=None if many else notes[0],
     )
 
 
@@ -97,9 +110,9 @@ def stacked(title: str, xs: Sequence[float], series: Sequence[Series], *, height
         _story(series, percent),
         height,
         frame.plot(drawn),
-        *frame.grid(0.0, 0.5, percent, count),
+        *frame.grid(0.0, 0.5, percent, count, ()),
         *frame.summary(series, percent, count),
-        key=_key([f"{one.name}: {percent(_last(one.ys))}" for one in series]),
+        key=colour_key([f"{one.name}: {percent(_last(one.ys))}" for one in series], _COLOURS),
     )
 
 
@@ -142,18 +155,24 @@ class _PlotFrame:
         return tag("polygon", points=_points(around), class_=style)
 
     def grid(
-        self, first: float, step: float, y: Callable[[float], str], x: Callable[[float], str]
+        self,
+        first: float,
+        step: float,
+        y: Callable[[float], str],
+        x: Callable[[float], str],
+        ticks: Sequence[float],
     ) -> Iterable[Markup]:
-        """Yield horizontal lines with their values, and the ends of the x axis."""
+        """Yield horizontal lines with their values, and the xs below: `ticks`, or the ends and the middle."""
         for n in range(round((self.high - first) / step) + 1):
             at = _TOP + self.y(first + n * step) * self.inner / 1000
             yield tag("line", x1=0, x2="100%", y1=at, y2=at, class_="grid")
             yield tag("text", y(first + n * step), x=2, y=at + (11 if n and at < 20 else -4))
-        foot = _TOP + self.inner + 15
-        yield tag("text", x(self.xs[0]), x=2, y=foot)
-        if self.xs[-1] > self.xs[0]:
-            yield tag("text", x((self.xs[0] + self.xs[-1]) / 2), x="50%", y=foot, class_="middle")
-            yield tag("text", x(self.xs[-1]), x="100%", y=foot, class_="end")
+        low, high = self.xs[0], self.xs[-1]
+        for at in ticks or ((low, (low + high) / 2, high) if high > low else (low,)):
+            if low <= at <= high:
+                place = self.x(at) / 10 if high > low else 0.0
+                style = "end" if place > _NEAR_END else "middle" if place > 100 - _NEAR_END else None
+                yield tag("text", x(at), x=f"{place:.2f}%", y=_TOP + self.inner + 15, class_=style)
 
     def marks(self, marks: Iterable[tuple[float, str]]) -> Iterable[Markup]:
         """Yield a dashed line with a tooltip for each mark."""
@@ -189,14 +208,6 @@ def _points(points: Iterable[tuple[float, float]]) -> str:
     return " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
 
 
-def _key(told: Sequence[str]) -> Markup:
-    size, items = {"width": 10, "height": 10}, []
-    for n, one in enumerate(told):
-        square = tag("rect", **size, rx=3, class_=f"area c{n % _COLOURS + 1}")
-        items.append(tag("li", tag("svg", square, **size, aria_hidden="true"), one))
-    return tag("ul", *items, class_="snb-key")
-
-
 def _story(series: Sequence[Series], y: Callable[[float], str]) -> str:
     """Return the description in words: first, last, least and greatest value of each series."""
     parts = []
@@ -221,7 +232,9 @@ def _thinned(xs: Sequence[float], series: Sequence[Series]) -> tuple[Sequence[fl
         return [values[n] for n in kept]
 
     return [xs[n] for n in kept], [
-        Series(one.name, some(one.ys), one.lower and some(one.lower), one.upper and some(one.upper))
+        one._replace(
+            ys=some(one.ys), lower=one.lower and some(one.lower), upper=one.upper and some(one.upper)
+        )
         for one in series
     ]
 

@@ -9,6 +9,7 @@
     data_quality.py, number_notation.py, label_quality.py   warnings about fields and labels
     column_checks.py, evaluation_words.py   warnings about columns and the order of rows
     schema_inference.py, proposal_trial.py   infer attributes, and try a proposed configuration
+    evaluation_page.py           the page of `--report`
     rejections.py                dead letters by reason and path
     candidates.py, leader_board.py, comparison_tables.py   several models on the same events, and their ranks
     decision_trace.py            the best decision on each event, for costs by threshold

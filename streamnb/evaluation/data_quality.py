@@ -116,6 +116,7 @@ class DataQuality:
         expects_label: whether events without any label are a fault.
         has_more: whether some events were not checked.
         origin: their source, which may be set until the first event.
+        reported: the messages that `report` has printed.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class DataQuality:
         self._details: dict[tuple[str, str], str] = {}
         self._various: set[tuple[str, str]] = set()  # faults whose details differ
         self.has_more = self._has_long = False
+        self.reported: list[Message] = []
         self._repeats, self._labels_topic, self._learned = repeats, labels_topic, learned
         self._latest = math.inf if schema.clock == "event" else now + _DAY
         self._said: set[str] = set()
@@ -182,6 +184,7 @@ class DataQuality:
     def report(self, *, is_over: bool = False) -> None:
         """Print new warnings after the number of events has doubled, or at the end."""
         for text in self.news(is_over=is_over):
+            self.reported.append(text)
             note(text)
 
     def news(self, *, is_over: bool = False) -> list[Message]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import FrameType
 from typing import Any, Self, TypeVar
@@ -23,14 +23,17 @@ _PART_SECONDS = 0.5
 _SIGNALS = signal.SIGINT, signal.SIGTERM
 
 
-def parts_of(rows: Iterator[T], most: int, seconds: float = _PART_SECONDS) -> Iterator[list[T]]:
-    """Yield at most `most` rows at a time, fewer if the caller takes longer than `seconds` for a part."""
+def parts_of(rows: Iterator[T], most: int, limit: Callable[[], int] | None = None) -> Iterator[list[T]]:
+    """Yield at most `most` rows at a time, fewer if the caller takes longer than half a second for a part.
+
+    `limit` returns the maximum number of the next part.
+    """
     n = most
-    while part := list(islice(rows, n)):
+    while part := list(islice(rows, n if limit is None else min(n, limit()))):
         started = time.monotonic()
         yield part
         spent = time.monotonic() - started
-        n = max(1, int(min(most, len(part) * seconds / max(spent, 1e-9))))
+        n = max(1, int(min(most, len(part) * _PART_SECONDS / max(spent, 1e-9))))
 
 
 class _EndOfRowsError(KeyboardInterrupt):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -14,7 +13,7 @@ from streamnb.config import Config
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.evaluation.decision_trace import DecisionTrace
-from streamnb.evaluation.evaluation_page import AT_ONCE, EvaluationPage
+from streamnb.evaluation.evaluation_page import EvaluationPage
 from streamnb.evaluation.holdout import Row
 from streamnb.evaluation.interruption import Interruption, parts_of
 from streamnb.evaluation.rejections import RejectionCounts
@@ -45,7 +44,8 @@ def outputs_of(
 ) -> Iterator[NewRecord]:
     """Yield the learner's outputs for rows, as one partition of an events topic with rows as offsets.
 
-    For a page it processes a few records at a time, and measures that; the outputs are the same.
+    For a page it processes few records at a time at the start, and measures each batch; the outputs are the
+    same.
     """
     partition = Partition(config.topics.events[0], 0)
     now = time.time()
@@ -54,8 +54,8 @@ def outputs_of(
         records = (Record(partition, row, None, raw, 0.0) for row, raw in rows)  # files have no record times
     else:
         records = feedback.records(rows, learner.settings.schema, (partition.topic, config.topics.labels))
-    parts = parts_of(records, _AT_ONCE) if page is None else parts_of(records, AT_ONCE, math.inf)
-    for part in parts:
+    limit = None if page is None else page.batch_size
+    for part in parts_of(records, _AT_ONCE, limit):
         left = part
         while left:
             before, began = learner.consumed, time.perf_counter()

@@ -23,7 +23,7 @@ from streamnb.reports.text_tables import (
 from streamnb.scoring.baselines import BaselineScores
 from streamnb.scoring.decision_scores import DecisionCell
 from streamnb.scoring.threshold_costs import ThresholdScores, least_cost
-from streamnb.values.parameter_checks import brief, cut
+from streamnb.values.parameter_checks import cut
 
 _WORST = 3  # classes that are named
 
@@ -117,25 +117,6 @@ def _thresholds(found: Sequence[ThresholdScores]) -> list[tuple[object, ...]]:
         (one.threshold, one.coverage, "" if one.accuracy is None else one.accuracy, one.mean_cost)
         for one in found
     ]
-
-
-def verdict(report: MetricsReport, guesses: BaselineScores) -> str:
-    """Return in plain words if the model is better than guessing, and its worst class."""
-    scores = report.cumulative
-    text = f"{scores.accuracy:.1%} of {scores.events:,} labels were predicted right before they were learned"
-    both = f"the most frequent class so far ({guesses.most_frequent:.1%}) and the label before "
-    both += f"({guesses.same_as_before:.1%})"
-    low = scores.accuracy if scores.accuracy_interval is None else scores.accuracy_interval.lower
-    if low > max(guesses.most_frequent, guesses.same_as_before):
-        text += f": better than both guesses, {both}."
-    else:
-        text += f", which is not clearly better than guessing: {both}."
-    found = [one for one in by_class(report) if one.events]
-    worst = min(found, key=lambda one: one.recall or 0.0, default=None)
-    if worst is not None and (worst.recall or 0.0) < 1.0:
-        name, recall = brief(printable(worst.label)), worst.recall or 0.0
-        text += f" It fails most on {name}, and recognizes {recall:.1%} there."
-    return text
 
 
 def print_importances(found: Sequence[FeatureImportance]) -> None:

@@ -11,6 +11,7 @@ from streamnb.charts import (
     bars,
     calibration,
     heat_map,
+    joined,
     line,
     percent,
     stacked,
@@ -28,8 +29,12 @@ Marks = Sequence[tuple[float, str]]
 
 def missing(told: str) -> Markup:
     """Return a note on missing data and how to get it; text in backticks is shown as code."""
-    parts = (tag("code", part) if n % 2 else part for n, part in enumerate(told.split("`")))
-    return tag("p", *parts, class_="missing")
+    return tag("p", with_code(told), class_="missing")
+
+
+def with_code(text: str) -> Markup:
+    """Return a sentence with the text in backticks as code."""
+    return joined(tag("code", part) if n % 2 else part for n, part in enumerate(text.split("`")))
 
 
 def card(*children: object, wide: bool = False) -> Markup:

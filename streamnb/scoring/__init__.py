@@ -3,6 +3,7 @@
     prequential_scores.py    each labelled event is scored by the prediction made before it was learned
     revisable_scores.py      the same if labels come later, change, or are retracted
     ranking.py               AUC of two classes, and the chance part of a calibration error
+    threshold_counts.py      points of ROC, precision-recall and cost curves
     decision_rule.py         the decision with the least expected cost
     decision_scores.py       what decisions turned out to cost
     drift_detectors.py       River's detectors, fed with right and wrong, saved as bits

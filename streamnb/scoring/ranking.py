@@ -112,11 +112,13 @@ class OpenValidation(ProgressiveValidation):
     Attributes:
         baselines: scores of guessing on the same labels.
         newest_losses: open loss of each scored event of the last batch, in nats.
+        observer: called with the probabilities and truths of each batch, if it is set.
     """
 
     def __init__(self, window_size: int = 1000) -> None:
         super().__init__(window_size)
         self.baselines = Baselines()
+        self.observer: Callable[[Floats, Ints], None] | None = None
         self._odds, self._truths = array("d"), array("b")
         self._is_met = np.zeros(2, dtype=np.bool_)
         self._shown = 0
@@ -133,6 +135,8 @@ class OpenValidation(ProgressiveValidation):
         before = self.events
         super().update_many(probabilities, truths, n_classes)
         self.baselines.update(truths[truths >= 0])
+        if self.observer is not None:
+            self.observer(probabilities, truths)
         held = np.broadcast_to(held, truths.shape)
         self.newest_losses = self._losses(probabilities, truths, before, held)
         self._open_losses.append(math.fsum(self.newest_losses.tolist()))
@@ -207,6 +211,13 @@ class OpenValidation(ProgressiveValidation):
             cost: of a decision and a truth, each 0 or 1.
         """
         return by_probability(np.array(self._odds), np.array(self._truths, dtype=np.int64), cost)
+
+    @property
+    def ranked(self) -> tuple[Floats, Ints] | None:
+        """Log odds of class 1 against class 0, and truths; None unless there are two classes."""
+        if self._shown > 2 or not self._odds:
+            return None
+        return np.array(self._odds), np.array(self._truths, dtype=np.int64)
 
     @property
     def one_less_auc(self) -> float | None:

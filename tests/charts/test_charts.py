@@ -23,8 +23,11 @@ def drawn_with(name):
         charts.line(name, xs, lines, marks=[(10.0, name)], within=(0, 1), y=charts.percent),
         charts.stacked(name, xs, lines),
         charts.bars(name, [Bar(name, 0.5, 0.4, 0.6, name), Bar("b", -2.0)]),
-        charts.heat_map(name, [name, "b"], [name, "b"], [[3, 1], [0, 0]]),
+        charts.curves(
+            name, [charts.ShareCurve(name, [0.0, 1.0], [0.0, 1.0], name)], x=name, y=name, guess=0.3
+        ),
         charts.calibration(name, [BIN]),
+        charts.heat_map(name, [name, "b"], [name, "b"], [[3, 1], [0, 0]]),
         charts.table([name, "n"], [[name, 1234.0]], name),
         charts.tag("p", name, class_=name),
     ]
@@ -59,6 +62,7 @@ def test_without_data_and_with_one_point_there_is_a_picture_too():
     assert "no data" in charts.stacked("Posterior", [], [])
     assert "no data" in charts.bars("Evidence", [])
     assert "no data" in charts.calibration("Calibration", [])
+    assert "no data" in charts.curves("ROC", [], x="x", y="y")
     assert "polyline" in charts.line("Accuracy", [7.0], [Series("a", [0.5])])
     assert "polyline" in charts.line("Constant", [1.0, 2.0], [Series("a", [0.0, 0.0])])
 
@@ -99,12 +103,28 @@ def test_the_stylesheet_comes_with_the_package_and_knows_every_class():
     assert charts.whole(charts.table(["a"], [])).startswith("<div><style>")
 
 
-@pytest.mark.parametrize(("n", "shown"), [(4, None), (10, range(1, 11)), (19, range(1, 20, 2))])
-def test_narrow_columns_of_a_heat_map_have_the_numbers_of_their_rows(n, shown):
-    names = [f"comp.sys.{i}" for i in range(n)]
-    made = str(charts.heat_map("Confusion", names, [*names, "none"], [[1] * (n + 1)] * n))
-    texts = re.findall(r"<text([^>]*)>([^<]*)<title>", made)
-    *columns, empty = [text for place, text in texts if 'y="34"' in place]
-    assert empty[0] == "n"
-    assert columns == ([*map(str, shown)] if shown else ["comp.s…"] * n)
-    assert (f">{n} comp.sys." in made) is (shown is not None)
+def test_the_whole_beginning_is_shown_if_it_matters():
+    series = [Series("a", [50.0] + [0.1 + n / 1000 for n in range(99)], note="least 0.1")]
+    made = charts.line("Loss", range(100), series, is_whole=True, ticks=[10, 50, 200])
+    assert ">50<" in made
+    assert "least 0.1" in made
+    assert re.findall(r'y="195"[^>]*>([^<]*)<', made) == ["10", "50"]
+
+
+def test_a_heat_map_has_its_numbers_and_full_names():
+    names = [f"comp.sys.{i}" for i in range(20)]
+    cells = [[100 * (m == n) + (m + 1 == n) for n in range(20)] for m in range(20)]
+    made = str(charts.heat_map("Confusion", names, names, cells))
+    head, *rows = re.findall(r"<tr>(.*?)</tr>", made)
+    assert re.findall(r'class="up"><span>([^<]*)', head) == names
+    assert [re.search(r'scope="row">([^<]*)', row)[1] for row in rows] == names
+    shown = [[int(cell or 0) for cell in re.findall(r"<td[^>]*>([^<]*)", row)] for row in rows]
+    assert shown == cells
+    assert rows[0].count('"right h5"') == rows[0].count('"wrong h1"') == 1
+    assert "up" not in str(charts.heat_map("Confusion", ["ham", "spam"], ["ham", "spam"], [[1, 2], [3, 4]]))
+
+
+def test_a_long_name_of_a_heat_map_is_cut_and_stays_readable():
+    made = str(charts.heat_map("Confusion", ["x" * 200], ["x" * 200], [[1]]))
+    assert made.count(f">{'x' * 33}…<") == 2
+    assert made.count(f'title="{"x" * 200}"') == 2

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
 import json
 import os
 import random
@@ -10,10 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from html.parser import HTMLParser
 from importlib.resources import files
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
+from sklearn import metrics
 
+from streamnb.charts import percent
 from streamnb.cli import main
 from streamnb.evaluation.evaluation_page import EvaluationPage
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
@@ -47,6 +52,27 @@ class Seen(HTMLParser):
         self.text.append(data)
 
 
+def tables(page):
+    """Return caption -> rows of texts."""
+    found = {}
+    for caption, body in re.findall(r"<caption>(.*?)</caption>.*?<tbody>(.*?)</tbody>", page, re.DOTALL):
+        rows = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+        found[html.unescape(caption)] = [
+            [
+                html.unescape(re.sub(r"<[^>]*>", "", cell))
+                for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)
+            ]
+            for row in rows
+        ]
+    return found
+
+
+def points_of(page, title):
+    """Return the points of the first line in a picture."""
+    drawn = page[page.index(f"<span>{title}</span>") :]
+    return [tuple(map(float, pair.split(","))) for pair in re.search(r'points="([^"]*)"', drawn)[1].split()]
+
+
 def lines(n, labels, evil=""):
     rng = random.Random(5)
     for i in range(n):
@@ -74,14 +100,21 @@ def page_of(tmp_path):
     text = (tmp_path / "r.html").read_text()
     seen = Seen(text)
     assert seen.open == []
-    assert not seen.tags & {"script", "iframe", "object", "link", "img", "form", "a"}
+    assert not seen.tags & {"script", "iframe", "object", "link", "img", "form"}
     loading = [
         value
         for name, value in seen.attributes
-        if name in {"src", "href", "style", "srcset"} or name[:2] == "on"
+        if (name in {"src", "href", "style", "srcset"} or name[:2] == "on") and value[:1] != "#"
     ]
     assert loading == []
     assert not re.search(r"url\(|@import|[\u202e\x07]", text)
+    css = re.search(r"<style>(.*?)</style>", text, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
+    assert f"default-src &#x27;none&#x27;; style-src &#x27;sha256-{digest}&#x27;;" in text
+    places = {value for name, value in seen.attributes if name == "id"}
+    targets = [value for name, value in seen.attributes if name == "href"]
+    assert {f"#{place}" for place in places} >= set(targets)
+    assert len(targets) == len(set(targets)) >= 1
     return text, seen
 
 
@@ -91,44 +124,169 @@ def test_the_page_has_the_numbers_of_the_evaluation_and_changes_none(evaluate, t
     told = json.loads(evaluate(rows, "--json", "--report", "r.html").out)
     unlike = {name for name in told if told[name] != plain[name]}
     assert unlike <= {"ts", "seconds"}
-    _, seen = page_of(tmp_path)
+    text, seen = page_of(tmp_path)
     values = [value for name, value in seen.attributes if name == "data-value"]
-    assert values[:2] == [str(told["cumulative"]["accuracy"]), str(told["open_log_loss"])]
     guesses = told["baselines"]
-    assert values[2:4] == [str(guesses["most_frequent"]), str(guesses["same_as_before"])]
-    assert values[4:6] == [str(told["cumulative"]["kappa"]), str(guesses["kappa_temporal"])]
+    expected = [told["cumulative"]["accuracy"], told["open_log_loss"], told["cumulative"]["kappa"]]
+    assert values == [*map(str, [*expected, guesses["kappa_temporal"]])]
     said = "".join(seen.text)
-    assert f"{told['cumulative']['accuracy']:.1%} of" in said
-    closed = told["cumulative"]["log_loss"]
-    assert closed > told["open_log_loss"]
-    assert f"nats; {closed:.3g} if a new label costs 34.5" in said
-    assert "better than both guesses" in said
-    assert "It fails most on" in said
-    for title in ("Importance: ", "Most frequent confusions", "Accuracy by events", "Confusion", "Calibration, all", "Posterior by events", "Worst predicted",
-                  "Slowest", "Class rates", "a, "):  # fmt: skip
+    assert f"{percent(told['cumulative']['accuracy'])}out of 700 labels" in said
+    for title in ("Accuracy so far", "Most frequent confusions", "Classes, the worst first", "Confusion matrix", "ROC", "Precision and recall",
+                  "Calibration", "Mean cost of an event", "Importance: ", "Worst errors", "First event of each class", "Columns, in",
+                  "All scores", "Posterior by events", "Slowest"):  # fmt: skip
         assert title in said
-    cells = re.search(r"truth, columns predicted. (.*?)[\"<]", str(seen.text) + '"')
-    assert cells
-    for m, name in enumerate("abc"):
-        row = re.search(rf"\b{name}: ([^;']*)", cells[1])[1]
-        shown = {one.rpartition(" ")[2]: int(one.split()[0].replace(",", "")) for one in row.split(", ")}
-        order = told["labels"].index(name)
-        assert shown.get(name, 0) == told["confusion"][order][order], m
-
-
-def test_the_worst_are_the_worst(evaluate, tmp_path):
-    evaluate(lines(400, ["a", "b"]), "--report", "r.html", "--predictions", "p.jsonl")
-    said = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
-    worst = sorted(
-        (one for one in said if one["label"]), key=lambda one: one["probabilities"].get(one["truth"], 0.0)
+    order, cells = (
+        sorted(told["labels"]),
+        tables(text)["Confusion matrix: events by true and predicted class"],
     )
+    index = [told["labels"].index(name) for name in order]
+    assert [[int(one or 0) for one in row[1:]] for row in cells] == [
+        [told["confusion"][m][n] for n in index] for m in index
+    ]
+    rows = tables(text)["Classes, the worst first"]
+    assert {row[0]: (row[1], row[3], row[4]) for row in rows} == {
+        one["label"]: (f"{one['events']:,}", percent(one["precision"]), percent(one["recall"]))
+        for one in told["by_class"]
+    }
+    for row, scope in zip(tables(text)["All scores; the log loss charges 34.5 nats for a label that was never seen"],
+                          ("window", "cumulative"), strict=True):  # fmt: skip
+        one = told[scope]
+        names = ("log_loss", "macro_f1", "kappa", "brier", "calibration_error")
+        assert row[1:] == [f"{one['events']:,}", percent(one["accuracy"]), *(f"{one[n]:.4f}" for n in names)]
+
+
+def test_the_curves_of_two_classes_are_those_of_scikit_learn_on_the_predictions(evaluate, tmp_path):
+    rows = list(lines(500, ["a", "b"]))
+    told = json.loads(evaluate(rows, "--json", "--report", "r.html", "--predictions", "p.jsonl").out)
     text, _ = page_of(tmp_path)
-    listed = re.findall(r"<td>(m\d+)</td>", text)
-    assert len(listed) == 20
-    assert set(listed) == {one["id"] for one in worst[:20]}
-    texts = {row["id"]: row["text"] for row in map(json.loads, lines(400, ["a", "b"]))}
-    shown = dict(re.findall(r"<tr><td>(m\d+)</td>.*?<td>([^<]*)</td></tr>", text))
-    assert shown == {name: texts[name] for name in listed}
+    said = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    rare = min(told["by_class"], key=lambda one: one["events"])["label"]
+    is_met = [len(one["probabilities"]) == 2 for one in said]
+    p = [one["probabilities"].get(rare, 0.0) if met else 0.5 for one, met in zip(said, is_met, strict=True)]
+    truths = [one["truth"] == rare for one in said]
+    fpr, tpr, _ = metrics.roc_curve(truths, p, drop_intermediate=False)
+    precision, recall, _ = metrics.precision_recall_curve(truths, p)
+    assert f"{rare}: area {metrics.roc_auc_score(truths, p):.4f}" in text
+    assert f"{rare}: average precision {metrics.average_precision_score(truths, p):.4f}" in text
+    for title, xs, ys in (
+        (f"ROC of {rare}", fpr, tpr),
+        (f"Precision and recall of {rare}", recall, precision),
+    ):
+        drawn = points_of(text, title)
+        known = {
+            (round(1000 * x, 1), round(1000 - 1000 * y, 1))
+            for x, y in zip(xs.tolist(), ys.tolist(), strict=True)
+        }
+        assert len(drawn) > 20
+        assert all(min(abs(x - a) + abs(y - b) for a, b in known) < 0.11 for x, y in drawn)
+    caption = f"If an event is called {rare} from some probability on, of 500"
+    for threshold, found, missed, alarms, _, cost in tables(text)[caption]:
+        t = float(threshold.split()[0]) / 100
+        called = [one >= t - 1e-12 for one in p]
+        assert int(found) == sum(c and y for c, y in zip(called, truths, strict=True))
+        assert int(missed) == sum(y and not c for c, y in zip(called, truths, strict=True))
+        assert int(alarms) == sum(c and not y for c, y in zip(called, truths, strict=True))
+        assert float(cost) == pytest.approx((int(missed) + int(alarms)) / 500, rel=0.01)
+    assert "All costs are equal" in text
+
+
+def test_configured_costs_are_the_ones_that_are_shown(evaluate, tmp_path):
+    (tmp_path / "c.toml").write_text("[decision.costs]\na = { b = 5.0 }\nb = { a = 0.5 }\n")
+    evaluate(lines(300, ["a", "b"]), "--report", "r.html", "--config", "c.toml")
+    text, _ = page_of(tmp_path)
+    assert "The costs are configured in [decision]" in text
+    ((caption, rows),) = [
+        (one, rows) for one, rows in tables(text).items() if one.startswith("If an event is called")
+    ]
+    is_b = "called b" in caption
+    miss, alarm = (5.0, 0.5) if is_b else (0.5, 5.0)  # of b: decided a although b is true
+    for _, _, missed, alarms, _, cost in rows:
+        assert float(cost) == pytest.approx((miss * int(missed) + alarm * int(alarms)) / 300, rel=0.01)
+
+
+def test_the_worst_errors_have_their_texts_and_first_events_are_apart(evaluate, tmp_path):
+    rows = list(lines(400, ["a", "b"]))
+    rows[7] = json.dumps({**json.loads(rows[7]), "id": json.loads(rows[3])["id"]})  # one id twice
+    evaluate(rows, "--report", "r.html", "--predictions", "p.jsonl")
+    said = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    text, _ = page_of(tmp_path)
+    firsts = {truth: next(n for n, one in enumerate(said) if one["truth"] == truth) for truth in "ab"}
+    apart = tables(text)["First event of each class, which no model can predict"]
+    texts = [json.loads(row)["text"] for row in rows]
+    assert [(row[0], row[1], row[3]) for row in apart] == [
+        (truth, said[n]["id"], texts[n]) for truth, n in sorted(firsts.items(), key=lambda item: item[1])
+    ]
+    wrong = [n for n, one in enumerate(said) if one["label"] != one["truth"] and n not in firsts.values()]
+    wrong.sort(key=lambda n: said[n]["probabilities"].get(said[n]["truth"], 0.0))
+    listed = re.findall(r"event (m\d+)</span></p><blockquote[^>]*>([^<]*)<", text)
+    assert listed == [(said[n]["id"], texts[n]) for n in wrong[:20]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (["only"], "Do not rely on this number"),
+        ([f"{n}.5" for n in range(67)], "Do not rely on this number"),
+        (["a", "b"], "Better than guessing"),
+    ],
+)
+def test_the_verdict_knows_labels_that_teach_nothing(evaluate, tmp_path, labels, says):
+    evaluate(lines(400, labels), "--report", "r.html")
+    text, _ = page_of(tmp_path)
+    assert says in text
+    assert ("Before you trust these numbers" in text) is (len(labels) != 2)
+
+
+def test_without_a_valid_event_the_page_says_why(evaluate, tmp_path):
+    evaluate([], "--report", "r.html", code=1)
+    assert "Nothing was evaluated: the input is empty." in page_of(tmp_path)[0]
+    evaluate(['{"id": [5]}'] * 9 + ["no JSON"], "--report", "r.html", code=1)
+    text, _ = page_of(tmp_path)
+    assert "none of 10 records is a valid event" in text
+    rows = tables(text)["Dead letters: records that are not valid events"]
+    assert [row[:4] for row in rows] == [["wrong-type", "$.id", "9", "0"], ["invalid-json", "$", "1", "9"]]
+
+
+def test_the_columns_have_kinds_gaps_ranges_and_odd_cells(evaluate, tmp_path):
+    rows = []
+    for i in range(200):
+        x = {"n": "n/a" if i == 7 else float(i % 50), "c": "xyz"[i % 3], "k": 1.5}
+        x |= {} if i % 4 else {"half": True}
+        rows.append(
+            json.dumps({"id": str(i), "features": x, "text": "a b" + " c" * (i % 2), "label": "uv"[i % 2]})
+        )
+    evaluate(rows, "--report", "r.html")
+    text, _ = page_of(tmp_path)
+    assert tables(text)["Columns, in 200 rows, evenly spaced, of at most 4 KB"] == [
+        ["text", "text", "0 %", "2", "2 to 3 words, 2 on average", "none"],
+        ["n", "number", "0 %", "51", "0 to 49, median 25", "1 value, such as n/a"],
+        ["c", "name", "0 %", "3", "x: 33.5 %", "none"],
+        ["k", "number", "0 %", "1", "always 1.5", "none"],
+        ["half", "name", "75 %", "1", "True: 100 %", "none"],
+    ]
+    assert "numbers, but for" in text  # the warning of the terminal
+    assert "one value only" in text
+
+
+def test_what_is_kept_is_bounded_and_holds_the_cold_start(evaluate, tmp_path, monkeypatch):
+    kept = []
+    written = EvaluationPage.write
+    monkeypatch.setattr(
+        EvaluationPage, "write", lambda self, found: kept.append(self) or written(self, found)
+    )
+    evaluate(
+        lines(6000, [f"c{n}" for n in range(130)]), "--report", "r.html", "--set", "model.kind=naive_bayes"
+    )
+    records = kept[0]._records
+    seen = [one.report.events for one in records.start]
+    assert seen[:10] == list(range(1, 11))
+    assert seen[-1] == 6000
+    assert all(b - a <= max(1, a // 5) for a, b in pairwise(seen))
+    assert len(records.points) <= 401
+    assert [len(records.firsts), records.n_classes] == [100, 130]
+    assert len(records.worst) == 20
+    assert records.grid.is_full
+    assert "No matrix of 130 classes" in page_of(tmp_path)[0]
 
 
 def test_the_verdict_says_if_the_model_is_no_better_than_guessing(evaluate, tmp_path):
@@ -138,11 +296,13 @@ def test_the_verdict_says_if_the_model_is_no_better_than_guessing(evaluate, tmp_
         for i in range(300)
     ]
     evaluate(rows, "--report", "r.html")
-    assert "which is not clearly better than guessing" in page_of(tmp_path)[0]
+    assert re.search("(Not clearly better|Worse) than guessing", page_of(tmp_path)[0])
     evaluate(sorted(rows, key=lambda row: json.loads(row)["label"]), "--report", "r.html")
     text = page_of(tmp_path)[0]
-    assert "Warning: the rows are grouped by label" in text
-    assert "streamnb evaluate e.jsonl --report r.html --shuffle" in text
+    assert "Do not rely on this number" in text
+    assert "the rows are grouped by label" in text
+    assert ">streamnb evaluate e.jsonl --report r.html --shuffle</code>" in text
+    assert " than guessing" not in text
 
 
 def test_hostile_values_stay_text_and_the_page_stays_small(evaluate, tmp_path):
@@ -160,8 +320,8 @@ def test_hostile_values_stay_text_and_the_page_stays_small(evaluate, tmp_path):
         (["--holdout", "2/3"], "a part that is held out"),
         (["--delay", "5"], "labels that come later"),
         (["--set", "events.label=$.none"], "No labelled event was scored"),
-        (["--set", "model.kind=naive_bayes"], "Worst predicted"),
-        (["--model", "river.dummy:NoChangeClassifier"], "Worst predicted"),
+        (["--set", "model.kind=naive_bayes"], "Worst errors"),
+        (["--model", "river.dummy:NoChangeClassifier"], "Worst errors"),
     ],
 )
 def test_where_something_is_not_there_the_page_says_so(evaluate, tmp_path, flags, says):
@@ -225,16 +385,56 @@ def test_a_page_that_was_there_stays_whole_where_the_command_ends_early(evaluate
     assert [file.name for file in tmp_path.iterdir() if file.suffix == ".tmp"] == []
 
 
+WIDTH_OF_A4 = 703  # pixels of 186 mm between the margins
+
+
 @pytest.mark.thorough
 @pytest.mark.skipif(bool(MISSING), reason=f"there is no {', '.join(MISSING)}")
-def test_in_a_browser_it_is_readable_at_any_size(evaluate, tmp_path):
+@pytest.mark.parametrize("n_classes", [3, 20])
+def test_in_a_browser_it_is_readable_at_any_size_and_on_paper(evaluate, tmp_path, n_classes):
     axe = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-    evaluate(lines(600, ["a", f"b{EVIL}", "c"], EVIL), "--report", "r.html")
+    labels = [f"class.of.events.{n}" for n in range(n_classes - 1)]
+    evaluate(lines(600, [*labels, f"b{EVIL}{'x' * 200}"], EVIL), "--report", "r.html")
     with closing(Browser(tmp_path / "profile")) as browser:
-        for width, dark in ((1280, False), (360, False), (360, True)):
-            browser.size(width, 800, dark=dark)
-            browser.open((tmp_path / "r.html").as_uri())
-            assert browser.run("return document.documentElement.scrollWidth") <= width
-            faults = browser.run(f"{axe}; return axe.run().then(found => found.violations)")
-            assert [(one["id"], one["nodes"][0]["html"][:200]) for one in faults] == []
+        for width in (390, 1024, 1920):
+            for dark in (False, True):
+                browser.size(width, 800, dark=dark)
+                browser.open((tmp_path / "r.html").as_uri())
+                assert browser.run("return document.documentElement.scrollWidth") <= width
+                faults = browser.run(f"{axe}; return axe.run().then(found => found.violations)")
+                assert [(one["id"], one["nodes"][0]["html"][:200]) for one in faults] == []
+        assert browser.run(SEEN_NAMES) == [f"class.of.events.{n}" for n in range(n_classes - 1)]
+        browser.size(WIDTH_OF_A4, 800, dark=True)
+        dark = {"name": "prefers-color-scheme", "value": "dark"}
+        browser.command("Emulation.setEmulatedMedia", media="print", features=[dark])
+        assert browser.run(TOO_WIDE, WIDTH_OF_A4) == []
+        assert browser.run(COLOURS) == ["rgb(0, 0, 0)", "rgb(255, 255, 255)"]
+        pages = pages_of(browser.command("Page.printToPDF", preferCSSPageSize=True)["data"])
+        assert {(round(width / 72 * 25.4), round(height / 72 * 25.4)) for width, height in pages} == {
+            (210, 297)
+        }
+        assert 5 < len(pages) < 25
         assert browser.complaints() == []
+
+
+SEEN_NAMES = """
+    const shown = document.querySelectorAll('.snb-heat thead th.up span, .snb-heat thead th[scope=col]:not(.up):not(:first-child) span');
+    return [...shown].map(one => one.textContent).filter(name => name.startsWith('class')).sort((a, b) => a.length - b.length || (a < b ? -1 : 1));
+"""
+TOO_WIDE = """
+    return [...document.querySelectorAll('table, figure, blockquote, p, h1, h2, li')]
+        .filter(one => one.getBoundingClientRect().right > arguments[0] + 1 || one.scrollWidth > one.clientWidth + 1 && one.clientWidth)
+        .map(one => one.outerHTML.slice(0, 200));
+"""
+COLOURS = """
+    const main = getComputedStyle(document.querySelector('td')), body = getComputedStyle(document.body);
+    return [main.color, body.backgroundColor];
+"""
+
+
+def pages_of(data):
+    """Return the width and height in points of each page of a PDF."""
+    boxes = re.findall(
+        rb"/Type /Page\b[^s].*?/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", base64.b64decode(data), re.DOTALL
+    )
+    return [(float(width), float(height)) for width, height in boxes]

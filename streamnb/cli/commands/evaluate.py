@@ -17,12 +17,14 @@ from streamnb.engine.ports import NewRecord
 from streamnb.engine.processing.metrics_reports import why_nothing_is_evicted
 from streamnb.errors import ConfigError
 from streamnb.evaluation.column_checks import RowSample, column_warnings, what_decides
+from streamnb.evaluation.column_profile import profile
 from streamnb.evaluation.data_quality import DataQuality, report_small_weights
 from streamnb.evaluation.decision_trace import DecisionTrace
 from streamnb.evaluation.evaluation_page import EvaluationPage
 from streamnb.evaluation.evaluation_words import again, grouping_warning, model_and_settings
 from streamnb.evaluation.event_input import (
     begun,
+    decoded,
     origin_of,
     refuse_options_of_files,
     report_absent,
@@ -31,6 +33,7 @@ from streamnb.evaluation.event_input import (
 from streamnb.evaluation.holdout import Row, divide, share_of
 from streamnb.evaluation.interruption import Interruption
 from streamnb.evaluation.log_history import history_of, log_of, replay_history
+from streamnb.evaluation.page_verdict import Findings
 from streamnb.evaluation.prediction_files import PredictionFile
 from streamnb.evaluation.prequential_evaluation import (
     Drifts,
@@ -98,6 +101,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
     report_absent(absent)
     for text in made.column_warnings:
         note(text)
+    made.write_page([*made.column_warnings, *odd.reported])
     return code
 
 
@@ -109,7 +113,9 @@ def _run_on_log(options: argparse.Namespace) -> int:
         config = factories.begun_configuration(config, log)
         made = _Evaluation(options, config)
         history = made.interruption.rows(history_of(config, log))
-        return made.run(replay_history(made.learner, history, made.page))
+        code = made.run(replay_history(made.learner, history, made.page))
+        made.write_page(())
+        return code
 
 
 _CONFUSIONS = 10
@@ -128,7 +134,10 @@ class _Evaluation:
             self.learner.late.scoring.observer = self._late.note
         self._trace = DecisionTrace(self.learner, self._late)
         report = options.report
-        self.page = None if report is None else EvaluationPage(Path(report), self.learner, config)
+        self.page = (
+            None if report is None else EvaluationPage(Path(report), self.learner, config, self.scores)
+        )
+        self._findings: Findings | None = None
         self.tally, self._drifts = RejectionCounts(self.learner.settings.schema), Drifts()
 
     @cached_property
@@ -165,14 +174,30 @@ class _Evaluation:
         found = self._found(guesses.scores(report.cumulative.accuracy))
         if learner.consumed or options.json:
             self._show(report, found, seconds)
-        if self.page is not None:
-            cut = f" (interrupted after {pluralize(learner.consumed, 'event')})" * self.interruption.came
-            self.page.write(f"{what}{cut}", seconds, found, self._decides, self.column_warnings)
+        cut = f"interrupted after {pluralize(learner.consumed, 'event')}" * self.interruption.came
+        self._findings = Findings(what, seconds, report, found, cut=cut)
         return self.interruption.code(0 if learner.model.n_events else 1)
 
     def held_out(self, parts: tuple[Sequence[Row], Sequence[Row]]) -> Iterable[NewRecord]:
         """Return the outputs of learning the first part and scoring the second: none."""
         return train_then_test(self.learner, self.scores, parts, self.tally, self.interruption, self._trace)
+
+    def write_page(self, warnings: Sequence[Message]) -> None:
+        """Write the page, if there is one, with warnings about the data."""
+        if self.page is None or self._findings is None:
+            return
+        grouping = self._findings.scores.grouping
+        schema = self.learner.settings.schema
+        rows = [event.x for _, raw in self.sample.rows if (event := decoded(raw, schema)) is not None]
+        self.page.write(
+            self._findings._replace(
+                decides=self._decides,
+                warnings=[*([grouping] if grouping else ()), *warnings],
+                dead_letters=self.tally.rows(),
+                columns=profile(rows, schema),
+                n_rows=len(rows),
+            )
+        )
 
     def _note(self, output: NewRecord, predictions: PredictionFile | None) -> None:
         topics = self._config.topics
