@@ -85,7 +85,7 @@ class TableList(Validator[Any], frozen=True, kw_only=True):
     """A list of tables with unique names.
 
     Attributes:
-        read_one: reads the table at a key.
+        read_one: reads the table at a key; a tuple stands for several tables.
         check: raises ConfigError for an invalid list; it receives the key and all tables.
     """
 
@@ -94,7 +94,8 @@ class TableList(Validator[Any], frozen=True, kw_only=True):
 
     def read(self, key: str, value: object) -> tuple[Any, ...]:
         """Return the tables in order; an error names the faulty table as ``attributes[0]``."""
-        found = tuple(self.read_one(f"{key}[{i}]", one) for i, one in enumerate(super().read(key, value)))
+        read = [self.read_one(f"{key}[{i}]", one) for i, one in enumerate(super().read(key, value))]
+        found = tuple(table for one in read for table in (one if type(one) is tuple else (one,)))
         first: dict[str, int] = {}
         for i, one in enumerate(found):
             if one.name is not None and (same := first.setdefault(one.name, i)) != i:

@@ -40,6 +40,7 @@ from streamnb.formats.json_paths import parse_path, render_path
 from streamnb.formats.json_value_checks import moment
 from streamnb.formats.terminal_text import note
 from streamnb.values.messages import Message
+from streamnb.values.nominal_values import value_text
 from streamnb.values.parameter_checks import nearest, pluralize
 
 LOOKED_AT = 1000
@@ -392,7 +393,9 @@ class DataQuality:
             return {str(label): weight for label, weight in self._learned().items() if weight > 0.0}
         seen, found = self.seen.get(self._schema.label_keys), Counter[str]()
         for value, n in seen.values.items() if seen is not None else ():
-            if isinstance(value, str) and (label := self._schema.named(value)) is not None:
+            is_number = isinstance(value, int | float) and math.isfinite(value)
+            text = value_text(value) if is_number else value if isinstance(value, str) else None
+            if (label := self._schema.named(text)) is not None:
                 found[label] += n
         return found
 

@@ -48,8 +48,10 @@ def columns_of(
     texts = [place.keys for place in schema.places if place.kind == "text"]
     places: dict[str, list[tuple[str, ...] | None]]
     places = {"id": [schema.id_keys], "label": [schema.label_keys], "text": [*texts], "ts": [schema.ts_keys]}
-    places["name"] = [place.keys for place in schema.places if place.kind == "nominal"]
-    places["number"] = [place.keys for place in schema.places if place.kind == "continuous"]
+    values = [place for place in schema.places if not place.part]
+    places["name"] = [place.keys for place in values if place.kind == "nominal"]
+    places["number"] = [place.keys for place in values if place.kind == "continuous"]
+    places["time"] = [place.keys for place in schema.places if place.part]
     features = {
         role: {keys[1] for keys in found if keys is not None and len(keys) == 2 and keys[0] == "features"}
         for role, found in places.items()
@@ -60,13 +62,14 @@ def columns_of(
     return CsvColumns(
         **columns,
         **cells_of(options),
-        strings=frozenset(features["id"] | features["label"] | features["text"]),
+        strings=frozenset(features["id"] | features["label"] | features["text"] | features["time"]),
         names=frozenset(features["name"]),
         labels=frozenset(features["label"]),
         numbers=frozenset(features["number"] | features["ts"]),
         finds_label=schema.label_path == _PLAIN.label_path,
         has_content_ids=has_content_ids,
         makes_ids=schema.id_path == _PLAIN.id_path,
+        leaves_out_dates=bool(schema.open_features),
         flat=_kept_fields(schema) if schema.open_features else None,
         must_have_label=learns and schema.label_path == _PLAIN.label_path,
     )

@@ -20,6 +20,7 @@ from streamnb.features.number_notation import (
     COMMA_AND_POINTS,
     QUOTED,
     Notation,
+    dates_of,
     is_grouped,
     known_markers_of,
     notation_of,
@@ -97,7 +98,7 @@ def sniff_notation(
     if markers:
         cells = ",".join(dict.fromkeys(cell for marks in markers.values() for cell in sorted(marks)))
         findings.append(f"{shlex.quote(cells)} for missing numbers in {some_of(list(markers))} (--missing)")
-    dates = tuple(name for name, one in seen.items() if one.n and one.kind == A_DATE)
+    dates = tuple(name for name, one in seen.items() if one.kind == A_DATE and dates_of(one))
     return CellNotation(decimal, thousands, markers, dates, tuple(findings))
 
 

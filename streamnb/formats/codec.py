@@ -46,6 +46,7 @@ from streamnb.formats.json_value_checks import (
     number,
     refuse_type,
     required_name,
+    time_part,
     undeclared,
 )
 from streamnb.values.example_weights import HEAVIEST
@@ -111,7 +112,7 @@ def decode_event(raw: bytes, schema: EventSchema, key: bytes | None = None, reco
     """
     event = _read_plain(raw) if schema.is_plain and len(raw) <= schema.max_bytes else None
     if event is None:
-        event = _read_event(parse(raw, schema.max_bytes), schema, key)
+        event = _read_event(parse(raw, schema.max_bytes), schema, key, recorded)
     return _in_context(event, schema, key, recorded)
 
 
@@ -217,7 +218,7 @@ def _plain_event(record: _PlainEvent, raw: bytes) -> Event | None:
     return Event(record.id, x, record.label, 1.0, ts)  # type: ignore[arg-type]
 
 
-def _read_event(record: Any, schema: EventSchema, key: bytes | None = None) -> Event:
+def _read_event(record: Any, schema: EventSchema, key: bytes | None = None, recorded: float = 0.0) -> Event:
     refuse_label_record(record, schema, key)
     event_id = required_name(look_up(record, schema.id_keys), schema.id_keys)
     label = look_up(record, schema.label_keys)
@@ -232,13 +233,24 @@ def _read_event(record: Any, schema: EventSchema, key: bytes | None = None) -> E
     for place in schema.places:
         value = None if place.name in x else look_up(record, place.keys)
         if value is not None:
-            read = READERS[place.kind](value, place.keys)
+            if place.part:
+                part = time_part(value, place.part, _now(ts, schema, recorded), place.keys)
+                if part is None:
+                    continue
+                read = part
+            else:
+                read = READERS[place.kind](value, place.keys)
             x[place.name] = read if isinstance(read, str) else min(max(read, place.least), place.most)
             if place.values is not None and x[place.name] not in place.values:
                 refuse("out-of-range", place.keys, f"expected one of {some_of(place.values)}")
     if schema.open_features:
         x |= _read_open(look_up(record, ("features",)), schema.claimed)
     return Event(event_id, x, label, 1.0, ts)
+
+
+def _now(ts: float | None, schema: EventSchema, recorded: float) -> float | None:
+    """Return the time of an event, from which the age of other times is counted."""
+    return ts if ts is not None or schema.clock != "log" or not 0.0 < recorded < LATEST else recorded
 
 
 def _read_time(record: Any, schema: EventSchema) -> float | None:

@@ -74,6 +74,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
         must_have_label: whether a header without the label's column is rejected, whatever its name.
         has_content_ids: whether made ids depend on the content of the file.
         makes_ids: whether events of JSON without any id get one.
+        leaves_out_dates: whether columns of dates are left out, unless they are declared.
         flat: names of fields of flat JSON objects that do not become features; None leaves all in place.
     """
 
@@ -102,6 +103,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
     must_have_label: bool = False
     has_content_ids: bool = False
     makes_ids: bool = False
+    leaves_out_dates: bool = False
     flat: frozenset[str] | None = None
 
     @property
@@ -118,7 +120,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
     @property
     def in_roles(self) -> frozenset[str]:
         """The columns with a role."""
-        return frozenset(filter(None, (self.id, self.label, self.text, self.ts)))
+        return frozenset(one for one in (self.id, self.label, self.text, self.ts) if one is not None)
 
 
 class RowIds:

@@ -71,6 +71,9 @@ NO_TEXT = "holds NUL characters, as UTF-16 without a byte order mark does: --enc
 NOT_DECODED = "and becomes a dead letter: --encoding NAME sets the encoding of the file, such as cp1252"
 """Consequence for a row or line that is not text in the encoding of its file."""
 
+TIME_KIND = 'kind = "time" in [[attributes]]'
+"""The remedy for dates, for messages."""
+
 _WHOLE_LABEL = re.compile(r"(-?[1-9][0-9]*|-?0)\.0+")
 
 
@@ -134,6 +137,11 @@ class TableEvents:
         found = [*findings, *self._rows.findings, *notation.findings]
         if self._left_out:
             found.append(f"{some_of(self._left_out)} left out, which numbers the rows (--id-column)")
+        if columns.leaves_out_dates and (
+            dates := [one for one in notation.dates if one not in columns.declared]
+        ):
+            self._left_out += dates
+            found.append(f"dates in {some_of(dates)} left out ({TIME_KIND} reads them)")
         if found:
             note(Message("reading-sniffed", f"read with {'; '.join(found)}", findings=found))
 

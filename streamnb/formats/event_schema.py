@@ -25,6 +25,7 @@ class AttributeSpec(msgspec.Struct, frozen=True):
         path: the path of its value in the event.
         values: the texts of all values of a nominal attribute; any other makes a dead letter. None: any.
         least, most: bounds to which a continuous value is clipped. None: no bound.
+        part: the part of a time that is read, a key of `time_parts.PARTS`; empty reads the value itself.
     """
 
     name: str
@@ -33,17 +34,18 @@ class AttributeSpec(msgspec.Struct, frozen=True):
     values: tuple[str, ...] | None = None
     least: float | None = None
     most: float | None = None
+    part: str = ""
 
     @property
     def place(self) -> AttributePlace:
         """Its parsed path, with its values and bounds."""
         values = None if self.values is None else dict.fromkeys(self.values)
         ends = -math.inf if self.least is None else self.least, math.inf if self.most is None else self.most
-        return AttributePlace(self.name, self.kind, parse_path(self.path), values, *ends)
+        return AttributePlace(self.name, self.kind, parse_path(self.path), values, *ends, self.part)
 
 
 class AttributePlace(NamedTuple):
-    """A declared attribute: the keys of its path, its values if they are listed, and its bounds."""
+    """A declared attribute: keys of its path, values if they are listed, bounds, and part of a time."""
 
     name: str
     kind: str
@@ -51,6 +53,7 @@ class AttributePlace(NamedTuple):
     values: dict[str, None] | None = None
     least: float = -math.inf
     most: float = math.inf
+    part: str = ""
 
 
 _TEXT = (

@@ -17,7 +17,10 @@ import msgspec
 
 from streamnb.errors import LogError
 from streamnb.features.attributes import some_of
+from streamnb.features.number_notation import dates_of
+from streamnb.features.schema_inference import A_DATE, FieldSummary
 from streamnb.formats.event_columns import CsvColumns, RowIds, RowNote
+from streamnb.formats.event_csv import TIME_KIND
 from streamnb.values.messages import Message
 
 _LOOKED_AT = 100  # values
@@ -28,6 +31,7 @@ _LINE_ENDS = str.maketrans("\r\n", "  ")
 _NESTED = frozenset(b"{[")
 _READ = 1 << 16  # characters
 _OF_LABELS = frozenset(("id", "label", "source", "weight", "ts", "withdraw", "since"))
+_MOST_FEATURES = 1000
 _MOST_LEFT_OUT = 100  # names of fields
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _parse = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=len).raw_decode
@@ -40,16 +44,20 @@ class JsonShape(msgspec.Struct, frozen=True):
         is_lines: whether each value is one line.
         lacks_ids: whether its events get ids.
         is_flat: whether fields of its objects are features.
+        dates: features that are dates, and are left out.
     """
 
     is_lines: bool = True
     lacks_ids: bool = False
     is_flat: bool = False
+    dates: frozenset[str] = frozenset()
 
     @property
     def findings(self) -> list[str]:
         """Differences from events in lines, for a message."""
         found = [] if self.is_lines else ["JSON of several lines"]
+        if self.dates:
+            found.append(f"dates in {some_of(sorted(self.dates))} left out ({TIME_KIND} reads them)")
         return found + ["flat objects, whose fields are features (--set events.id, label, ts)"] * self.is_flat
 
 
@@ -70,7 +78,22 @@ def sniff_shape(start: bytes, columns: CsvColumns) -> JsonShape:
     if not objects:
         return JsonShape(is_lines)
     lacks_ids = columns.makes_ids and not any("id" in one for one in objects)
-    return JsonShape(is_lines, lacks_ids, columns.flat is not None and _are_flat(objects, columns.flat))
+    is_flat = columns.flat is not None and _are_flat(objects, columns.flat)
+    features = (
+        objects if is_flat else [one["features"] for one in objects if isinstance(one.get("features"), dict)]
+    )
+    dates = _dates_in(features) if columns.leaves_out_dates else []
+    kept = columns.declared | (columns.flat or frozenset())
+    return JsonShape(is_lines, lacks_ids, is_flat, frozenset(dates) - kept)
+
+
+def _dates_in(features: Iterable[dict[str, Any]]) -> list[str]:
+    seen: dict[str, FieldSummary] = {}
+    for one in features:
+        for name, value in one.items():
+            if value is not None and (name in seen or len(seen) < _MOST_FEATURES):
+                seen.setdefault(name, FieldSummary()).add(value)
+    return [name for name, one in seen.items() if one.types == {str} and one.kind == A_DATE and dates_of(one)]
 
 
 def _values_of(start: bytes) -> Iterator[str]:
@@ -185,13 +208,13 @@ class Reshaper:
     def events(self, raws: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the events; values that are not objects as they are."""
         shape, flat, ids = self._shape, self._flat, self._ids
-        if not (shape.is_flat or shape.lacks_ids):
+        if not (shape.is_flat or shape.lacks_ids or shape.dates):
             yield from raws
             return
         for number, raw in enumerate(raws):
             made_id = ids(number, raw) if shape.lacks_ids else ""
-            event = flat(raw) if shape.is_flat else raw
-            yield _with_id(event, made_id) if shape.lacks_ids else event
+            event = flat(raw) if shape.is_flat or shape.dates else raw
+            yield with_id(event, made_id) if shape.lacks_ids else event
         if self._left_out:
             names = list(self._left_out)
             text = f"{some_of(names)}: not read, for a feature is not a list or an object"
@@ -203,12 +226,16 @@ class Reshaper:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return raw
         if "features" in fields:
+            return self._without_dates(raw, fields) if self._shape.dates else raw
+        if not self._shape.is_flat:
             return raw
         event: dict[str, Any] = {}
         features: dict[str, Any] = {}
         for name, value in fields.items():
             if name in self._kept:
                 event[name] = value
+            elif name in self._shape.dates:
+                continue
             elif memoryview(value)[0] in _NESTED:
                 if len(self._left_out) < _MOST_LEFT_OUT:
                     self._left_out[name] = None
@@ -217,8 +244,17 @@ class Reshaper:
         event["features"] = features
         return msgspec.json.encode(event)
 
+    def _without_dates(self, raw: bytes, fields: dict[str, Any]) -> bytes:
+        try:
+            features = _decode_fields(fields["features"])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return raw
+        dates = self._shape.dates
+        kept = {name: value for name, value in features.items() if name not in dates}
+        return msgspec.json.encode(fields | {"features": kept})
 
-def _with_id(raw: bytes, made_id: str) -> bytes:
+
+def with_id(raw: bytes, made_id: str) -> bytes:
     """Return an object with an id before its own, which wins, as the last of equal keys does."""
     start, brace, rest = raw.partition(b"{")
     if start.strip() or not brace:

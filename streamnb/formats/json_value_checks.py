@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from streamnb.formats.json_parsing import refuse
 from streamnb.formats.json_paths import Keys
+from streamnb.values.time_parts import time_parts
 
 CSV_FAULT = "csv"
 _FAULTY = {
@@ -146,6 +147,16 @@ def _whole_seconds(parts: list[int], offset: list[int]) -> int:
     if second > 59 and (second > 60 or whole % _DAY or date.fromordinal(whole // _DAY + _EPOCH).day > 1):
         raise ValueError(parts)
     return whole
+
+
+def time_part(value: Any, part: str, now: float | None, keys: Keys) -> str | float | None:
+    """Return a part of a time; None for an age without `now`."""
+    found = time_parts(value)
+    if found is None:
+        refuse(
+            "wrong-type", keys, "expected a time, such as 2026-01-31T23:05:00Z, or seconds since the epoch"
+        )
+    return found.part(part, now)
 
 
 def nominal(value: Any, keys: Keys) -> str:

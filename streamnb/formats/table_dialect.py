@@ -167,11 +167,14 @@ def _is_table(lines: Sequence[str], delimiter: str) -> bool:
 
     The first line must have no empty cell behind its first one, as a title in a table of cells has.
     """
-    dialect = TableDialect(delimiter or _delimiters(lines)[0])
-    rows = list(dialect.rows(lines[: 1 + _LOOKED_AT]))
+    lines = lines[: 1 + _LOOKED_AT]
+    delimiter = delimiter or _delimiters(lines)[0]
+    rows = list(TableDialect(delimiter, quote_of(lines, delimiter)).rows(lines))
     if len(rows) < 2 or len(rows[0]) < 2 or not any(rows[0][1:]):
         return False
-    return sum(len(row) == len(rows[0]) for row in rows[1:]) >= 0.8 * (len(rows) - 1)
+    n_fitting = sum(len(row) == len(rows[0]) for row in rows[1:])
+    n_comments = sum(len(row) != len(rows[0]) and row[0].startswith(tuple(_COMMENTS)) for row in rows[1:])
+    return n_fitting >= 0.8 * (len(rows) - 1 - n_comments) and n_fitting > 0
 
 
 def _delimiters(lines: Sequence[str]) -> tuple[str, str]:
@@ -189,13 +192,13 @@ def _delimiters(lines: Sequence[str]) -> tuple[str, str]:
     return best, "".join(others)
 
 
-def _fitting(lines: Iterable[str], delimiter: str) -> tuple[int, int, int]:
+def _fitting(lines: Sequence[str], delimiter: str) -> tuple[int, int, int]:
     """Return how many rows have as many cells as the header, this number, and the number of numbers.
 
     It is (-1, 1, 0) for a single cell.
     """
     with suppress(csv.Error):
-        header, *rows = csv.reader(lines, delimiter=delimiter)
+        header, *rows = csv.reader(lines, delimiter=delimiter, quotechar=quote_of(lines, delimiter))
         n_numbers = sum(_NUMBER.fullmatch(cell) is not None for row in rows for cell in row)
         n_cells = len(header)
         if n_cells == 1:

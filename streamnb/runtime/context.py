@@ -61,7 +61,8 @@ def schema(config: Config) -> EventSchema:
     """Return the schema of events."""
     return EventSchema(
         attributes=tuple(
-            AttributeSpec(a.name, a.kind, a.path, a.values, a.min, a.max) for a in config.attributes
+            AttributeSpec(a.name, a.kind, a.path, a.values, a.min, a.max, a.part or "")
+            for a in config.attributes
         ),
         id_path=config.events.id,
         label_path=config.events.label,

@@ -43,7 +43,10 @@ def rehearsed(schema: EventSchema, number: int) -> Record:
     _put(event, schema.id_keys, str(number))
     for place in schema.places:
         value = next(iter(place.values)) if place.values else _VALUES[place.kind]
-        _put(event, place.keys, number / 2.0 if place.kind == "continuous" else value)
+        if place.part:
+            _put(event, place.keys, float(number))
+        else:
+            _put(event, place.keys, number / 2.0 if place.kind == "continuous" else value)
     if schema.entity_keys:
         _put(event, schema.entity_keys, "one")
     if schema.ts_keys:

@@ -1552,3 +1552,24 @@ def test_importing_is_light():
 def test_a_configuration_cannot_be_changed():
     with pytest.raises(AttributeError):
         Config().log.url = "sqlite:///other.db"
+
+
+def test_a_time_stands_for_attributes_of_its_parts():
+    table = '[{name="t", kind="time", parts=["hour", "age"]}, {name="u", kind="time", path="$.at"}]'
+    made = load(None, {}, [f"attributes={table}"]).attributes
+    assert [(one.name, one.kind, one.path, one.part) for one in made] == [
+        ("t.hour", "nominal", "$.features.t", "hour"),
+        ("t.age", "continuous", "$.features.t", "age"),
+        ("u.hour", "nominal", "$.at", "hour"),
+        ("u.weekday", "nominal", "$.at", "weekday"),
+        ("u.month", "nominal", "$.at", "month"),
+    ]
+    for faulty, told in {
+        '[{name="t", kind="time", parts=["year"]}]': "expected some of hour, weekday, month, age",
+        '[{name="t", kind="continuous", part="hour"}]': 'kind = "nominal" with it',
+        '[{name="t", kind="time", alpha=1.0}]': "attributes[0].alpha",
+        '[{kind="time"}]': "attributes[0].name is missing",
+        '[{name="t.hour", kind="text"}, {name="t", kind="time"}]': "another name",
+    }.items():
+        with pytest.raises(ConfigError, match=re.escape(told)):
+            load(None, {}, [f"attributes={faulty}"])

@@ -59,6 +59,7 @@ from streamnb.formats.event_validity import EARLIEST, LATEST
 from streamnb.formats.journal_record import START, chain_outputs, decode_journal, encode_journal
 from streamnb.formats.json_parsing import MAX_DEPTH
 from streamnb.formats.json_paths import parse_path, render_path
+from streamnb.values.time_parts import PARTS
 from tests.support.every_case import failures
 from tests.support.malformed import LABEL_RECORDS, MALFORMED, NOT_LABELS
 
@@ -1174,3 +1175,20 @@ def test_an_event_cannot_be_of_a_day_after_it_was_recorded():
         assert 'events.clock = "event"' in caught.value.remedy
     assert decode_event(at(1e6), BY_EVENT, None, NOW).ts == NOW + 1e6
     assert decode_event(at(1e6), OPEN, None, 0.0).ts == NOW + 1e6
+
+
+def test_parts_of_a_time_are_read_in_utc_and_its_age_before_the_event():
+    parts = tuple(AttributeSpec(f"t.{part}", kind, "$.at", part=part) for part, kind in PARTS.items())
+    schema = EventSchema(parts)
+    raw = b'{"id":"m","at":"2026-01-31T23:05:00-02:00","ts":1769994300}'
+    x = {"t.hour": "1", "t.weekday": "sunday", "t.month": "february", "t.age": 1769994300 - 1769907900}
+    x["t.age"] /= 86_400
+    assert decode_event(raw, schema).x == x
+    naive = b'{"id":"m","at":"2026-02-01 01:05"}'
+    assert decode_event(naive, schema).x == {key: x[key] for key in ("t.hour", "t.weekday", "t.month")}
+    assert decode_event(naive, schema, recorded=1769994300.0).x == x
+    assert decode_events([naive, naive], schema, recorded=[1769994300.0] * 2)[1].x == x
+    event_clock = EventSchema(parts, clock="event")
+    assert "t.age" not in decode_event(naive, event_clock, recorded=1769994300.0).x
+    assert decode_event(b'{"id":"m","at":null}', schema).x == {}
+    assert refusal(decode_event, b'{"id":"m","at":"1/2/2026"}', schema) == ("wrong-type", "$.at")

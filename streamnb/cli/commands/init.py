@@ -26,6 +26,7 @@ from streamnb.features.attributes import some_of
 from streamnb.features.number_notation import (
     COMMA_AND_POINTS,
     QUOTED,
+    dates_of,
     is_grouped,
     markers_of,
     no_options,
@@ -39,16 +40,19 @@ from streamnb.formats.event_files import format_of
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.event_validity import refuse_odd_time
 from streamnb.formats.json_paths import parse_path, render_path
+from streamnb.formats.json_shapes import with_id
 from streamnb.formats.json_value_checks import moment
 from streamnb.formats.terminal_text import note, printable
 from streamnb.runtime import context
 from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import did_you_mean, pluralize
+from streamnb.values.time_parts import time_parts
 
 _IDS = ("id", "_id", "uuid", "event_id", "message_id")
 _LABELS = ("label", "class", "category", "target", "truth", "outcome", "y")
 _TIMES = ("ts", "timestamp", "time", "created_at", "date")
 _MOST_ATTRIBUTES = 100
+_DAY = 86_400  # seconds
 _YEAR = 365 * 86_400  # seconds
 _MOST_NAMES = 10  # different numbers with a unit that may be names, such as "36 months" and "60 months"
 _MOST_CANDIDATES = 5  # for the label
@@ -77,7 +81,8 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(_why_no_event(raws, context.schema(given)))
     named = _named(options, seen)
     is_table = options.file is not None and format_of(options.file, options.format or "").has_columns
-    places = _places(given, named, seen, n, {str, bool} if is_table else {str})
+    places = _places(given, named, seen, n, needs_id=options.file is None)
+    raws = _with_ids(raws, places)
     if "label" not in places and not given.topics.labels:
         raise ConfigError(_why_no_label(places, seen, is_table=is_table))
     forced = named.get("text")
@@ -123,6 +128,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _with_ids(raws: list[bytes], places: Mapping[str, Keys]) -> list[bytes]:
+    """Return the events with row numbers as ids if no field is an id, as `evaluate` reads them."""
+    return raws if "id" in places else [with_id(raw, str(row)) for row, raw in enumerate(raws)]
+
+
 def _why_no_event(raws: Sequence[bytes], schema: EventSchema) -> str:
     """Return why no event could be decoded, with the most frequent fault."""
     tally = RejectionCounts(schema)
@@ -142,14 +152,14 @@ def _why_no_label(places: Mapping[str, Keys], seen: Mapping[Keys, FieldSummary],
         path
         for path, one in seen.items()
         if one.kind == "nominal" and len(one.values) > 1 and path not in places.values()
-        if (is_table or one.types == {str}) and not one.differ  # in JSON, a label is a string
+        if not one.differ
     ]
     few = sorted(few, key=lambda path: len(seen[path].values))[:_MOST_CANDIDATES]
     hint = ", a text of few values that is called like one"
     if few:
         hint = f"; candidates, of few values, are {', '.join(printable(render_path(path)) for path in few)}"
     return (
-        f"{_number_for('label', _LABELS, seen)}no field is a label for sure{hint}: name it with "
+        f"no field is a label for sure{hint}: name it with "
         f"{'--label-column NAME' if is_table else '--set events.label=PATH'}, or "
         "declare that labels arrive separately, with --set topics.labels=labels; nothing was written"
     )
@@ -343,9 +353,13 @@ def _places(
     flags: Mapping[str, Keys],
     seen: Mapping[Keys, FieldSummary],
     n: int,
-    label_types: set[type],
+    *,
+    needs_id: bool,
 ) -> dict[str, Keys]:
-    """Return the paths of id, label and time, from flags, configuration or names; of an id also by values."""
+    """Return the paths of id, label and time, from flags, configuration or names; of an id also by values.
+
+    Raises ConfigError if no field is an id, and one is needed: a file needs none.
+    """
     default = configuration.EventsConfig()
 
     def named(role: str, names: tuple[str, ...]) -> Iterator[Keys]:
@@ -356,13 +370,13 @@ def _places(
 
     ids = [*named("id", _IDS), *(p for p, one in seen.items() if one.types == {str} and one.words == n)]
     own = [p for p in ids if seen[p].n == n and len(seen[p].values) == min(n, MOST_VALUES)]
-    unique = [p for p in own if seen[p].strings * 2 > n]  # a number is not an id
-    if not unique and "id" not in flags:
+    unique = [p for p in own if seen[p].strings * 2 > n or p[-1].lower() in _IDS]  # else a number is no id
+    if not unique and "id" not in flags and needs_id:
         raise ConfigError(
-            f"{_number_for('id', _IDS, seen)}no field is an id, of which each event needs its own: add one, "
+            "no field is an id, of which each event needs its own: add one, "
             "or name its path with --set events.id=PATH"
         )
-    labels = (p for p in named("label", _LABELS) if seen[p].types <= label_types and not seen[p].differ)
+    labels = (p for p in named("label", _LABELS) if seen[p].types <= {str, bool, int} and not seen[p].differ)
     times = (
         p
         for p in named("ts", _TIMES)
@@ -370,13 +384,6 @@ def _places(
     )
     found = {"id": next(iter(unique), None), "label": next(labels, None), "ts": next(times, None), **flags}
     return {role: path for role, path in found.items() if path is not None and role != "text"}
-
-
-def _number_for(role: str, names: tuple[str, ...], seen: Mapping[Keys, FieldSummary]) -> str:
-    """Return a message about the first numeric field whose name suggests the role; empty for none."""
-    numbers = (p for name in names for p in seen if p[-1].lower() == name and seen[p].types & {int, float})
-    place = next(map(render_path, numbers), None)
-    return "" if place is None else f'{place} is a number, and the {role} must be a string, such as "17"; '
 
 
 def _are_of_1970(one: FieldSummary) -> bool:
@@ -488,8 +495,9 @@ def _attributes(
     for path, one in others.items():
         place, kind = render_path(path), kinds[path]
         if kind.startswith("("):
-            is_read = is_open and (path[0] == "features" or path == ("text",))
+            is_read = is_open and (path[0] == "features" or path == ("text",)) and not dates_of(one)
             yield f"\n{_AS_IT_IS if is_read else _LEFT_OUT}{printable(place)} {kind}"
+            yield from _time_table(path, one) if kind == A_DATE else ()
             continue
         name = ".".join(path[1:] if path[0] == "features" and len(path) > 1 else path)
         name = place if name in names or not name else name
@@ -502,6 +510,21 @@ def _attributes(
         yield f"path = {literal(place)}"
         if one.declared:
             yield f"values = {literal(one.declared)}"
+
+
+def _time_table(path: Keys, one: FieldSummary) -> Iterator[str]:
+    """Yield a table, as a comment, that makes attributes of the parts of a time."""
+    found = [time_parts(value) for value in one.values]
+    times = [parts for parts in found if parts is not None]
+    if len(times) < len(found):
+        yield "# Its parts cannot be read: write the year first, as in 2026-01-31."
+        return
+    parts = ["hour"] * any(parts.seconds % _DAY for parts in times) + ["weekday", "month", "age"]
+    yield "# [[attributes]]  # its parts, in UTC; the age is in days before the event"
+    yield f"# name = {literal(path[-1])}"
+    yield '# kind = "time"'
+    yield f"# path = {literal(render_path(path))}"
+    yield f"# parts = {literal(tuple(parts))}"
 
 
 def _kind(path: Keys, one: FieldSummary, text: Keys | None) -> str:

@@ -75,7 +75,7 @@ def test_a_csv_gets_its_columns(init, capsys):
     assert main(["config", "lint", "--config", "streamnb.toml"]) == 0
 
 
-def test_a_column_of_booleans_is_an_attribute_or_the_label_of_a_csv_alone(init):
+def test_a_column_of_booleans_is_an_attribute_or_the_label(init):
     rows = "".join(f"{bool(i % 2)},{i / 3},{['no', 'yes'][i % 2]},{bool(i % 2)}\n" for i in range(30))
     code, made, told = init("e.csv", f"class,n,vip,on\n{rows}")
     assert (code, told["dead_letters"], made.events.label) == (0, 0, "$.features.class")
@@ -85,8 +85,8 @@ def test_a_column_of_booleans_is_an_attribute_or_the_label_of_a_csv_alone(init):
     lines = "".join(
         f'{{"id":"{i}","features":{{"class":{str(i % 2 > 0).lower()},"n":{i}}}}}\n' for i in range(30)
     )
-    code, _, said = init("e.jsonl", lines)
-    assert (code, "no field is a label for sure" in said) == (2, True)  # a label in JSON is a string
+    code, made, told = init("e.jsonl", lines)
+    assert (code, told["dead_letters"], made.events.label) == (0, 0, "$.features.class")
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,10 @@ def test_objects_of_any_shape_get_paths(init):
 
 def test_what_it_cannot_know_it_asks_for(init, capsys):
     code, _, said = init("e.jsonl", '{"text": "a", "n": 1}\n{"text": "a", "n": 1}')
-    assert code == 2
-    assert "no field is an id" in said
+    assert (code, "no field is a label for sure" in said) == (2, True)
+    code, made, told = init("e.jsonl", '{"label": 1, "n": 1}\n{"label": 0, "n": 2}', out="numbers.toml")
+    assert (code, told["dead_letters"], made.events.id, made.events.label) == (0, 0, "$.id", "$.label")
+    assert '# id = "$.id"  # no field looks like it' in Path("numbers.toml").read_text()
     assert init("none.jsonl", "[1]\nno json\n")[0] == 2
     code, made, told = init(
         "e.jsonl", '{"no": "x1", "mood": "a"}\n{"no": "x2", "mood": "b"}', "--set", "events.label=$.mood"
@@ -167,15 +169,12 @@ def test_texts_that_are_taken_for_values_and_labels_that_cannot_be_are_told(init
         {"Message": ("text", "$.features.Message")},
     )
     assert "# left out: $.features.When (a date or time)" in Path("streamnb.toml").read_text()
-    assert main(["init", "e.csv", "--out", "again.toml"]) == 2
-    told = (
-        "candidates, of few values, are $.features.target: name it with --label-column NAME, or "
-        "declare that labels arrive separately"
-    )
-    assert told in capsys.readouterr().err
-    assert not Path("again.toml").exists()
-    assert main(["init", "e.csv", "--out", "again.toml", "--set", "topics.labels=labels"]) == 0
-    assert "# left out: $.features.target (called like a label)" in Path("again.toml").read_text()
+    text = Path("streamnb.toml").read_text()
+    for line in ('name = "When"', 'kind = "time"', 'parts = ["hour", "weekday", "month", "age"]'):
+        assert f"\n# {line}\n" in text
+    capsys.readouterr()
+    assert main(["init", "e.csv", "--out", "again.toml"]) == 0
+    assert 'label = "$.features.target"' in Path("again.toml").read_text()
     said = "$.features.Message looks like a text, and each is taken for one value: --text-column Message"
     for flags, is_told in [
         ([], True),
@@ -424,22 +423,14 @@ def test_a_time_that_is_not_read_is_told_with_what_it_lacks(name, value, expecte
     assert (json.loads(said.out)["dead_letters"], said.err) == (0, "")
 
 
-def test_a_number_is_not_proposed_as_the_id(init):
-    rows = [{"payload": {"text": f"free {i} x"}, "id": 17 + i, "label": "ab"[i % 2]} for i in range(20)]
-    code, _, said = init("e.jsonl", "\n".join(map(json.dumps, rows)))
-    assert (
-        code,
-        '$.id is a number, and the id must be a string, such as "17"; no field is an id' in said,
-    ) == (2, True)
-    for i, row in enumerate(rows):
-        row["payload"]["key"] = f"k{i}"
-    numbered = [row | {"label": i % 2} for i, row in enumerate(rows)]
-    code, _, said = init("e.jsonl", "\n".join(map(json.dumps, numbered)))
-    assert (code, '$.label is a number, and the label must be a string, such as "17"; no field' in said) == (
-        2,
-        True,
-    )
+def test_numbers_are_proposed_as_the_id_and_as_the_label(init):
+    rows = [{"payload": {"text": f"free {i} x"}, "id": 17 + i, "label": i % 2} for i in range(20)]
     code, made, told = init("e.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (code, told["dead_letters"], made.events.id, made.events.label) == (0, 0, "$.id", "$.label")
+    nameless = [{"number" if key == "id" else key: value for key, value in row.items()} for row in rows]
+    for i, row in enumerate(nameless):
+        row["payload"]["key"] = f"k{i}"
+    code, made, told = init("e.jsonl", "\n".join(map(json.dumps, nameless)), out="keys.toml")
     assert (code, told["dead_letters"], made.events.id) == (0, 0, "$.payload.key")
 
 
