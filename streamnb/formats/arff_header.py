@@ -142,6 +142,12 @@ def _number(token: str) -> float | None:
 def _date(number: int, name: str, pattern: str) -> Convert:
     """Return a converter of dates to RFC 3339 date-times; a date without a zone is in UTC."""
     directives = "".join(_directive(number, name, found) for found in _PATTERN.finditer(pattern))
+    try:
+        datetime.strptime("", directives)  # noqa: DTZ007  to compile the pattern
+    except re.error:
+        raise LogError(f"line {number}: the date pattern of {name!r} has a field twice") from None
+    except ValueError:
+        pass
 
     def convert(token: str) -> str:
         try:

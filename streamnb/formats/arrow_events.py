@@ -55,8 +55,9 @@ def arrow_events(source: EventSource) -> Iterator[bytes]:
                     content = b"" if roles.id in found else source.encoded(found)
                     number += 1
                     yield source.event(found, content, roles)
-    except (ArrowException, OSError, UnicodeError) as error:
-        raise LogError(f"no Arrow that can be read, after row {number}: {error}") from error
+    except (ArrowException, OSError, UnicodeError, MemoryError) as error:
+        why = str(error) or "a length in it exceeds the memory"
+        raise LogError(f"no Arrow that can be read, after row {number}: {why}") from error
 
 
 def _batches(reader: Any, *, is_file: bool) -> Iterator[tuple[Any, float]]:

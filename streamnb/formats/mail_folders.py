@@ -123,7 +123,7 @@ def trec_index_events(source: EventSource) -> Iterator[bytes]:
     reader, base = MailEvents(source, "judgement"), Path(source.name).parent
     for number, (judgement, path) in enumerate(steps):
         file = base / path
-        with told_as(LogError, file, OSError), file.open("rb") as opened:
+        with told_as(LogError, file, OSError, ValueError), file.open("rb") as opened:
             raw = opened.read(MAX_MAIL + 1)
         label = "" if judgement == "unknown" else judgement.lower()
         more: dict[str, object] = {}

@@ -25,7 +25,7 @@ from streamnb.values.parameter_checks import did_you_mean, pluralize
 _MOST_MEMBERS = 1_000_000
 _MOST_TIMES = 1100  # as much as deflate can expand a member; members that overlap expand more
 _FREE = 256 << 20  # bytes that any archive may expand to
-_DAMAGE = (*DAMAGE, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError)
+_DAMAGE = (*DAMAGE, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, MemoryError)
 _OFFICE = {
     "xl/workbook.xml": EXCEL,
     "xl/workbook.bin": EXCEL,

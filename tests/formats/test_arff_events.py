@@ -196,6 +196,7 @@ def test_a_row_that_the_header_excludes_is_a_dead_letter(place, row, why):
         ("@relation r\n@attribute b blob\n@data\n", "attribute 'b' is blob; expected numeric"),
         ("@relation r\n@attribute b {a, b\n@data\n", "are not a list in braces"),
         ("@relation r\n@attribute b {}\n@data\n", "are not a list in braces"),
+        ("@relation r\n@attribute d date 'MM-MM'\n@data\n", "the date pattern of 'd' has a field twice"),
         ("@relation r\n@attribute d date 'yyyy-ww'\n@data\n", "the date pattern of 'd' has 'ww'"),
     ],
 )

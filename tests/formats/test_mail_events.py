@@ -264,6 +264,9 @@ def test_an_index_of_trec_gives_order_labels_and_feedback(tmp_path):
     index.write_text("spam ../data/inmail.9\n")
     with pytest.raises(LogError, match=r"inmail\.9: No such file"):
         read(index)
+    index.write_bytes(b"spam ../data/inmail.\0\n")
+    with pytest.raises(LogError, match="embedded null byte"):
+        read(index, format="trec")
     index.write_text("spam ../data/inmail.1\nperhaps ../data/inmail.2\n")
     with pytest.raises(LogError, match="line 2 is not a judgement"):
         read(index, format="trec")
