@@ -17,8 +17,8 @@ from streamnb.config.validators import Validator
 SHAPELESS = ("log", "kafka", "http", "commit", "snapshots", "scorers")
 """The sections that change neither what is learned nor what is published."""
 
-_SHAPELESS_OF_TOPICS = ("partitions", "replication", "retention")
-"""Used only to create a topic: the journal knows the partitions that were read."""
+_SHAPELESS_OF_TOPICS = ("requests", "partitions", "replication", "retention")
+"""Used by `serve`, or only to create a topic: the journal knows the partitions that were read."""
 
 
 def show(config: Config) -> str:

@@ -70,6 +70,7 @@ class TopicsConfig(Section, frozen=True):
         labels: labels that arrive separately from their events; empty for none.
         alerts: alerts of monitors; empty without monitors, and "alerts" with some.
         tenants: the status of each tenant's model; empty for none.
+        requests: idempotency keys of `POST /events`, on Kafka; empty for none.
         partitions: partitions of a topic that is created (the journal has one).
         replication: copies of each, on Kafka; 0 is three, or as many as there are brokers.
         retention: seconds for which records are kept, on Kafka (the journal's for ever).
@@ -83,6 +84,7 @@ class TopicsConfig(Section, frozen=True):
     labels: Annotated[str, NO_TOPIC] = ""
     alerts: Annotated[str, NO_TOPIC] = ""
     tenants: Annotated[str, NO_TOPIC] = ""
+    requests: Annotated[str, NO_TOPIC] = ""
     partitions: Annotated[int, whole(1, 1000)] = 1
     replication: Annotated[int, whole(0, 10)] = 0
     retention: Annotated[float, duration(above_zero=True)] = 7 * 86400.0
@@ -99,6 +101,7 @@ class TopicsConfig(Section, frozen=True):
             *([("labels", self.labels)] if self.labels else []),
             *([("alerts", self.alerts)] if self.alerts else []),
             *([("tenants", self.tenants)] if self.tenants else []),
+            *([("requests", self.requests)] if self.requests else []),
         ]
 
     @property

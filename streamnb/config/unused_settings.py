@@ -13,7 +13,7 @@ _READ_WHERE: tuple[tuple[tuple[str, ...], Callable[[Config], bool], str], ...] =
         (
             *("kafka.client", "kafka.username", "kafka.password", "kafka.token_file"),
             *("kafka.key_password_file", "kafka.transaction_timeout"),
-            *("log.client", "topics.replication", "topics.retention"),
+            *("log.client", "topics.requests", "topics.replication", "topics.retention"),
         ),
         lambda config: config.log.is_kafka,
         "log.url is not a Kafka cluster",

@@ -92,6 +92,41 @@ class Transaction(NamedTuple):
     positions: Mapping[Partition, int]
 
 
+class WriteRequest(NamedTuple):
+    """Records of one request of a client, written together.
+
+    Attributes:
+        records: the records, none of them for the journal.
+        key: idempotency key: within `REQUEST_SECONDS` a request with this key writes once; empty for none.
+        digest: digest of the request, by which another request with the same key is detected.
+        note: text that is kept with the key; at most 1 MiB.
+    """
+
+    records: Sequence[NewRecord]
+    key: str = ""
+    digest: str = ""
+    note: str = ""
+
+
+class WriteOutcome(NamedTuple):
+    """Outcome of a `WriteRequest`.
+
+    Attributes:
+        places: partition and offset of each record; None if the key belongs to another request, and nothing
+            was written.
+        note: note of the request that wrote the records.
+        is_repeated: True if an earlier request with this key wrote the records.
+    """
+
+    places: Sequence[tuple[Partition, int]] | None
+    note: str = ""
+    is_repeated: bool = False
+
+
+REQUEST_SECONDS = 86_400.0
+"""Seconds for which an idempotency key is remembered."""
+
+
 class CommitInFlight(NamedTuple):
     """A commit in flight.
 
@@ -206,6 +241,13 @@ class Log(Protocol):
 
         Refuses an unknown topic before writing. After another failure some records may be written, if the log
         has no transactions for producers.
+        """
+
+    def append_requests(self, requests: Sequence[WriteRequest]) -> Sequence[WriteOutcome]:
+        """Write the requests of clients, each with a key once, whichever process it asks; durable on return.
+
+        After an error some requests may be written; a repetition with the same key writes none of them again.
+        Raises LogError if a request has a key and the log has no place to keep it.
         """
 
     def forwarded(self, topic: str) -> Mapping[Partition, Forwarded]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
+from streamnb.engine.ports import REQUEST_SECONDS
+
 HEADER_BYTES = 64 << 10
 """Bytes of a record other than its value: key, headers of a dead letter, Kafka's own."""
 
@@ -109,13 +111,14 @@ def plan_topics(
 ) -> tuple[TopicSpec, ...]:
     """Plan the topics of one model.
 
-    The journal has one partition and infinite retention: it alone holds what was learned. Its timestamps are
-    the broker's: the learner's clock is in the record (`now`), so the two clocks can be compared. The
-    dead-letter topic takes the largest event and headers, because an oversized record is stored completely.
+    Journal and requests have one partition. The journal has infinite retention: it alone holds what was
+    learned. Its timestamps are the broker's: the learner's clock is in the record (`now`), so the two clocks
+    can be compared. The dead-letter topic takes the largest event and headers, because an oversized record is
+    stored completely.
 
     Args:
         names: (role, name) of every topic.
-        partitions: number of partitions of every topic but the journal.
+        partitions: number of partitions of every topic but the journal and the requests.
         replication: replicas; 0 means three, or the number of brokers if smaller.
         retention: seconds of retention, except the journal's.
         max_bytes: maximum bytes of an event.
@@ -134,10 +137,22 @@ def plan_topics(
         "labels": kept | {"max.message.bytes": str(largest)},
         "dead_letters": kept | {"max.message.bytes": str(largest + HEADER_BYTES)},
         "tenants": {"cleanup.policy": "compact", "max.message.bytes": str(_DEFAULT_MESSAGE_BYTES)},
+        "requests": {
+            "cleanup.policy": "compact,delete",
+            "retention.ms": str(round(2 * REQUEST_SECONDS * 1000)),
+            "segment.ms": str(round(REQUEST_SECONDS * 1000)),
+            "max.message.bytes": str(_DEFAULT_MESSAGE_BYTES),
+        },
         "journal": {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"},
     }
     return tuple(
-        TopicSpec(role, name, 1 if role == "journal" else partitions, copies, shared | own.get(role, kept))
+        TopicSpec(
+            role,
+            name,
+            1 if role in {"journal", "requests"} else partitions,
+            copies,
+            shared | own.get(role, kept),
+        )
         for role, name in names
     )
 

@@ -456,6 +456,15 @@ def _convert(record: Any, kind: type[T]) -> T:
     ) from None
 
 
+def record_key(event: Event, schema: EventSchema) -> bytes | None:
+    """Return the key of an event's record: its entity if the schema has a path for it, else its id.
+
+    So the events of an entity stay in order.
+    """
+    key = event.x.get(ENTITY) if schema.entity_path else event.id
+    return None if key is None else str(key).encode()
+
+
 def encode_event(event: Mapping[str, Any]) -> bytes:
     """Return the record of an event in the shape of its JSON form.
 

@@ -93,6 +93,7 @@ def open_log(config: Config, patience: OutageListener | None = None) -> Log:
         _answering(config.log.hang_timeout) | config.kafka.settings(config.log),
         model=config.model.name,
         journal_topic=config.topics.journal,
+        requests_topic=config.topics.requests,
         session_timeout=config.log.session_timeout,
         transaction_timeout=config.kafka.transaction_timeout,
         elected_within=_ELECTED_WITHIN,

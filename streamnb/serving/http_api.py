@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, S
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Annotated, Any
 from urllib.parse import unquote_to_bytes
 
@@ -31,6 +32,7 @@ from streamnb.formats.event_schema import EventSchema
 from streamnb.queries.answers import explained, held, known_of
 from streamnb.queries.query_model import QueryModel, readiness
 from streamnb.serving.fast_path import PATH, answered
+from streamnb.serving.http_events import EventSending, add_records, add_sending
 from streamnb.serving.http_schemas import (
     Answer,
     Asking,
@@ -46,8 +48,9 @@ from streamnb.serving.http_schemas import (
 )
 from streamnb.serving.live_page import PageActions, Replaying, add_pages
 from streamnb.serving.live_views import SOURCE
-from streamnb.serving.problem_details import MEDIA_TYPE, encoded_problem
+from streamnb.serving.problem_details import MEDIA_TYPE, ProblemError, encoded_problem
 from streamnb.serving.recent_records import RecentRecords
+from streamnb.serving.record_feed import RecordFeed
 from streamnb.serving.replica import Replica
 from streamnb.values.messages import Message
 from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
@@ -85,6 +88,8 @@ def application(
     write: Callable[[list[LabelRecord]], object] | None,
     watch: RecentRecords | None = None,
     replay: Replaying | None = None,
+    sending: EventSending | None = None,
+    feeds: Mapping[str, RecordFeed] = MappingProxyType({}),
 ) -> FastAPI:
     """Return the application.
 
@@ -94,6 +99,8 @@ def application(
         write: writes label records durably; None without a topic of labels.
         watch: of the live page; None without the page.
         replay: sends dead letters again, or previews that.
+        sending: writes events; None does not offer it.
+        feeds: "predictions" or "alerts" -> the feed of the topic.
     """
     app = FastAPI(
         title="streamnb",
@@ -112,6 +119,10 @@ def application(
     _ask(app, replica, stands)
     put = _report(app, replica, write)
     _watch(app, replica, registry, stands)
+    if sending is not None:
+        add_sending(app, sending)
+    for name, feed in feeds.items():
+        add_records(app, name, feed, watch)
     if watch is not None:
 
         async def say(id_: str, label: str) -> None:
@@ -150,11 +161,11 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(AnyHTTPException)
     async def failed(_: Request, error: AnyHTTPException) -> Response:
-        code = error.code if isinstance(error, _ProblemError) else ""
+        code, more = (error.code, error.more) if isinstance(error, ProblemError) else ("", None)
         told = error.detail
         if error.status_code == _UNREADABLE and not code:  # FastAPI could not parse the body
             told = "the body cannot be read: expected JSON in UTF-8; nesting and digits have a limit"
-        return _problem(error.status_code, str(told), code, error.headers)
+        return _problem(error.status_code, str(told), code, error.headers, more)
 
     @app.exception_handler(Exception)
     async def broken(_: Request, __: Exception) -> Response:  # uvicorn logs the traceback
@@ -175,15 +186,16 @@ def _add_errors(app: FastAPI) -> None:
         return _problem(_WRONG, told)
 
 
-class _ProblemError(HTTPException):
-    def __init__(self, status: int, detail: str, code: str = "") -> None:
-        super().__init__(status, detail)
-        self.code = code
-
-
-def _problem(status: int, detail: str, code: str = "", headers: Mapping[str, str] | None = None) -> Response:
+def _problem(
+    status: int,
+    detail: str,
+    code: str = "",
+    headers: Mapping[str, str] | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> Response:
     again = {"Retry-After": "1"} if status == _NOT_READY else {}
-    return Response(encoded_problem(status, detail, code), status, {**again, **(headers or {})}, MEDIA_TYPE)
+    body = encoded_problem(status, detail, code, more)
+    return Response(body, status, {**again, **(headers or {})}, MEDIA_TYPE)
 
 
 def metrics_of(replica: Replica) -> tuple[CollectorRegistry, Callable[[str, int], None]]:
@@ -259,7 +271,7 @@ def _check_path(request: Request, what: str) -> None:
     try:
         unquote_to_bytes(request.scope.get("raw_path", b"")).decode()
     except UnicodeDecodeError:
-        raise _ProblemError(_UNREADABLE, f"the {what} in the path is not UTF-8", "not-utf-8") from None
+        raise ProblemError(_UNREADABLE, f"the {what} in the path is not UTF-8", "not-utf-8") from None
 
 
 def _held(replica: Replica, event_id: str) -> dict[str, Any]:
@@ -272,7 +284,7 @@ def _held(replica: Replica, event_id: str) -> dict[str, Any]:
     if said is None:
         waits = "a label waits for it" if late.labels_before(event_id) else "nor did a label"
         forgotten = "was forgotten, or " if following.checkpoint.origin.floor >= 0 else ""
-        raise _ProblemError(
+        raise ProblemError(
             _NOT_FOUND,
             f"no event of this id has come by journal record {following.checkpoint.n}, and {waits}; or it "
             f"{forgotten}is kept no longer (labels.window, labels.memory): "

@@ -64,6 +64,62 @@ class Answer(BaseModel):
     journal: int
 
 
+class EventInputs(_Asked):
+    """Events to be written to the events topic, as on the topic.
+
+    `keys` are the keys of the records, one for each event; by default an event's entity or id.
+    """
+
+    events: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_EVENTS)]
+    keys: list[str] | None = None
+
+
+class EventWritten(BaseModel):
+    """One event: its id and its position on the topic; or why it was refused.
+
+    `reason`, `path` and `detail` are those of a dead letter. `prediction` is present if the request waits
+    for it: the prediction as published, or null if none was published in time.
+    """
+
+    id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    prediction: dict[str, Any] | None = None
+    reason: str | None = None
+    path: str | None = None
+    detail: str | None = None
+
+
+class EventsWritten(BaseModel):
+    """The number of events that were written durably, and the outcome of each, in order."""
+
+    written: int
+    events: list[EventWritten]
+
+
+class SkippedRecords(BaseModel):
+    """Records that a cursor names and that cannot be read.
+
+    `reason` is "retention" (deleted), "recreated" (the topic is another one), "lost" (the topic ends before
+    the cursor) or "partitions" (a new partition, read from its first record).
+    """
+
+    reason: str
+    partition: int
+    offset: int
+    continues: int
+
+
+class RecordsPage(BaseModel):
+    """Records as published, oldest first; `next` is the cursor after them."""
+
+    next: str
+    gaps: list[SkippedRecords]
+    predictions: list[dict[str, Any]] | None = None
+    alerts: list[dict[str, Any]] | None = None
+
+
 class Why(_Asked):
     """An event whose prediction to explain, compared with the next label or a given label."""
 

@@ -21,12 +21,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streamnb.config import Config
 from streamnb.errors import AddressTaken, ConfigError
 from streamnb.events import LabelRecord
+from streamnb.serving.event_writer import EventWriter
 from streamnb.serving.fast_path import FastPath
 from streamnb.serving.http_api import application, metrics_of
+from streamnb.serving.http_events import EventSending
 from streamnb.serving.limits import RequestLimits
 from streamnb.serving.live_page import Replaying
 from streamnb.serving.problem_details import MEDIA_TYPE, encoded_problem
 from streamnb.serving.recent_records import RecentRecords
+from streamnb.serving.record_feed import RecordFeed
 from streamnb.serving.replica import Replica
 from streamnb.values.messages import Message
 
@@ -166,7 +169,11 @@ def serve(
     """Answer until a signal. Raises ConfigError where the address cannot be listened on."""
     replica, watch = Replica(config, tell, rests=rests), RecentRecords(config, tell)
     registry, count = metrics_of(replica)
-    app = application(replica, registry, write, watch, replay)
+    topics = {"predictions": config.topics.predictions, "alerts": config.topics.alerts}
+    feeds = {name: RecordFeed(config, topic, tell) for name, topic in topics.items() if topic}
+    writer = EventWriter(config, tell)
+    sending = EventSending(config, writer, feeds["predictions"])
+    app = application(replica, registry, write, watch, replay, sending, feeds)
     host, port = listening.address
     guarded = RequestLimits(
         FastPath(app, replica),
@@ -204,6 +211,7 @@ def serve(
     sys.setswitchinterval(_TURN_SECONDS)
     replica.start()
     watch.start()
+    writer.start()
     try:
         server.run()
     except SystemExit as error:  # uvicorn's word for an OSError that it has met
@@ -212,6 +220,9 @@ def serve(
             f"--listen {shown}:{port}: nothing can listen there; is it taken?"
         ) from error
     finally:
+        writer.close()
+        for feed in feeds.values():
+            feed.close()
         watch.close()
         replica.close()
     return 0

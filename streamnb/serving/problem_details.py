@@ -7,9 +7,12 @@ people and may change.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
+from starlette.exceptions import HTTPException
 
 MEDIA_TYPE = "application/problem+json"
 CODES = {
@@ -32,7 +35,17 @@ CODES = {
 _MAX_DETAIL = 500  # characters
 
 
-def problem(status: int, detail: str, code: str = "") -> dict[str, str | int]:
+class ProblemError(HTTPException):
+    """An error with a code of its own, and perhaps more fields."""
+
+    def __init__(
+        self, status: int, detail: str, code: str = "", more: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(status, detail)
+        self.code, self.more = code, dict(more or {})
+
+
+def problem(status: int, detail: str, code: str = "") -> dict[str, Any]:
     """Return the fields of an error.
 
     Args:
@@ -47,6 +60,6 @@ def problem(status: int, detail: str, code: str = "") -> dict[str, str | int]:
     return {"type": "about:blank", "title": title, "status": status, "detail": told, "code": code}
 
 
-def encoded_problem(status: int, detail: str, code: str = "") -> bytes:
-    """Return the fields of an error as JSON."""
-    return msgspec.json.encode(problem(status, detail, code))
+def encoded_problem(status: int, detail: str, code: str = "", more: Mapping[str, Any] | None = None) -> bytes:
+    """Return the fields of an error, and perhaps more fields, as JSON."""
+    return msgspec.json.encode({**problem(status, detail, code), **(more or {})})

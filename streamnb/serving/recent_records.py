@@ -139,6 +139,10 @@ class RecentRecords(FollowerThread):
         """Return the newest prediction of an event. Needs the lock."""
         return next(_decoded(one for one in reversed(self._seen) if one.id == id_), None)
 
+    def published(self, id_: str) -> bytes | None:
+        """Return the newest prediction of an event as published. Needs the lock."""
+        return next((one.raw for one in reversed(self._seen) if one.id == id_), None)
+
     def behind(self) -> int | None:
         """Return the records that the learner has yet to read; None if unknown. Needs the lock."""
         if not self.commits or not self.ends:

@@ -37,7 +37,8 @@ class PrefixedKafkaLog:
         self._address = address
         self._prefix = prefix
         self._client = {"bootstrap_servers": address}
-        self._log = KafkaLog(self._client, model=prefix, journal_topic=f"{prefix}journal", **options)
+        topics = {"journal_topic": f"{prefix}journal", "requests_topic": f"{prefix}requests"}
+        self._log = KafkaLog(self._client, model=prefix, **topics, **options)
         self.again = partial(PrefixedKafkaLog, address, prefix, **options)
 
     def __getattr__(self, name):
@@ -176,6 +177,13 @@ class PrefixedKafkaLog:
 
     def append(self, records):
         self._log.append([self._new(record) for record in records])
+
+    def append_requests(self, requests):
+        told = [one._replace(records=[self._new(record) for record in one.records]) for one in requests]
+        return [
+            one if one.places is None else one._replace(places=[(self._here(p), at) for p, at in one.places])
+            for one in self._log.append_requests(told)
+        ]
 
     def owner(self):
         return self._log.owner()

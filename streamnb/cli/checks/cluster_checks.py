@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from streamnb.cli.checks.diagnostics import Diagnosis, Severity
 from streamnb.cli.checks.kafka_tools import KafkaTools
+from streamnb.engine.ports import REQUEST_SECONDS
 from streamnb.engine.topic_plan import (
     BATCH_BYTES,
     HEADER_BYTES,
@@ -152,6 +153,8 @@ def _settings_harm(topic: TopicSpec, there: FoundTopic) -> Iterator[_Harm]:
         if policy != "compact":
             difference = Difference("cleanup.policy", "compact", policy)
             yield Severity.WARNING, difference, "retention deletes records of tenants without new events"
+    elif topic.role == "requests":
+        yield from _requests_harm(topic, there, policy)
     elif "compact" in policy:
         difference = Difference("cleanup.policy", "delete", policy)
         yield Severity.PROBLEM, difference, "compaction removes records, and refuses those without a key"
@@ -163,6 +166,16 @@ def _settings_harm(topic: TopicSpec, there: FoundTopic) -> Iterator[_Harm]:
             if settings.get(key, "-1") != "-1":
                 difference = Difference(key, "-1", settings[key])
                 yield Severity.PROBLEM, difference, "a recovery needs the journal from its first record on"
+
+
+def _requests_harm(topic: TopicSpec, there: FoundTopic, policy: str) -> Iterator[_Harm]:
+    if "compact" not in policy:
+        difference = Difference("cleanup.policy", "compact,delete", policy)
+        yield Severity.WARNING, difference, "the topic keeps every key as often as it was written"
+    kept = _number(there, "retention.ms")
+    if "delete" in policy and kept is not None and 0 <= kept < REQUEST_SECONDS * 1000:
+        difference = Difference("retention.ms", topic.settings["retention.ms"], str(kept))
+        yield Severity.PROBLEM, difference, "a request that is repeated within a day may be written twice"
 
 
 def _size_harm(topic: TopicSpec, there: FoundTopic, largest: int) -> Iterator[_Harm]:

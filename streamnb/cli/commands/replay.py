@@ -16,10 +16,10 @@ from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError
 from streamnb.evaluation.data_quality import LOOKED_AT, DataQuality
 from streamnb.evaluation.event_input import columns_of, decoded, origin_of, settled_events
-from streamnb.events import Event
 from streamnb.features.schema_inference import ENOUGH
+from streamnb.formats.codec import record_key
 from streamnb.formats.event_columns import CsvColumns
-from streamnb.formats.event_schema import ENTITY, EventSchema
+from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.json_paths import parse_path
 from streamnb.formats.terminal_text import note
 from streamnb.runtime import context
@@ -172,7 +172,8 @@ def writing(
     count = 0
     for part in parts_of(events, most, _PATIENCE, stopped):
         read = [decoded(raw, schema) for raw in part]
-        log.append([NewRecord(topic, _key(one, schema), raw) for one, raw in zip(read, part, strict=True)])
+        keys = [None if one is None else record_key(one, schema) for one in read]
+        log.append([NewRecord(topic, key, raw) for key, raw in zip(keys, part, strict=True)])
         count += len(part)
         yield count
         while rate is not None and not stopped() and (early := started + count / rate - time.monotonic()) > 0:
@@ -185,10 +186,3 @@ def _keyed_by(schema: EventSchema, path: str | None) -> EventSchema:
         return schema
     parse_path(path)  # raises for an empty path
     return msgspec.structs.replace(schema, attributes=(), open_features=False, entity_path=path)
-
-
-def _key(event: Event | None, schema: EventSchema) -> bytes | None:
-    if event is None:
-        return None
-    key = event.x.get(ENTITY) if schema.entity_path else event.id
-    return None if key is None else str(key).encode()

@@ -60,6 +60,9 @@ class TransactionalProducer(Protocol):
         Raises the error of a failed delivery if it is known.
         """
 
+    def deliver_placed(self, records: Sequence[NewRecord]) -> list[tuple[Partition, int]]:
+        """Write records as `deliver` does; return the partition and offset of each."""
+
     def send_offsets_to_transaction(
         self, positions: Mapping[Partition, int], membership: Any, notes: Mapping[Partition, str] = NO_NOTES
     ) -> None:
@@ -81,6 +84,11 @@ class Producer(Protocol):
     def deliver(self, records: Sequence[NewRecord], patiently: Patiently) -> None:
         """Write records; on return each record is delivered."""
 
+    def deliver_placed(
+        self, records: Sequence[NewRecord], patiently: Patiently
+    ) -> list[tuple[Partition, int]]:
+        """Write records as `deliver` does; return the partition and offset of each."""
+
     def abandon(self) -> None:
         """Drop the producer at once with its undelivered records."""
 
@@ -94,8 +102,13 @@ class Library(Protocol):
         `wait_ms` is the time that a broker holds a fetch without new records; a seek waits for that fetch.
         """
 
-    def transactional(self, transactional_id: str, timeout: float) -> TransactionalProducer:
-        """Return a transactional producer, whose transactions the broker aborts after `timeout` seconds."""
+    def transactional(
+        self, transactional_id: str, timeout: float, *, is_placed: bool = False
+    ) -> TransactionalProducer:
+        """Return a transactional producer, whose transactions the broker aborts after `timeout` seconds.
 
-    def producer(self) -> Producer:
-        """Return a producer without transactions."""
+        Only a producer with `is_placed` has `deliver_placed`.
+        """
+
+    def producer(self, *, is_placed: bool = False) -> Producer:
+        """Return a producer without transactions; `is_placed` as above."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from kafka import TopicPartition, errors
@@ -28,6 +29,8 @@ from streamnb.engine.ports import (
     Partition,
     Record,
     Transaction,
+    WriteOutcome,
+    WriteRequest,
     check_since,
 )
 from streamnb.errors import Fenced, LogError
@@ -38,6 +41,7 @@ from streamnb.event_logs.kafka.kafka_cluster import KafkaCluster
 from streamnb.event_logs.kafka.kafka_commits import KafkaCommits
 from streamnb.event_logs.kafka.kafka_python_client import KafkaPython
 from streamnb.event_logs.kafka.kafka_records import KafkaRecords
+from streamnb.event_logs.kafka.kafka_requests import KafkaRequests
 from streamnb.event_logs.kafka.kafka_transactions import Transactions
 from streamnb.event_logs.kafka.partition_sharing import GroupShare
 from streamnb.event_logs.kafka.tool_command import ToolCommand
@@ -54,6 +58,7 @@ class KafkaLog(Log):
             sasl_mechanism, ssl_cafile and so on.
         model: name of the model: group and transactional id are ``streamnb.<model>``.
         journal_topic: the journal's topic.
+        requests_topic: topic that keeps the keys of `append_requests`; empty for none.
         session_timeout: seconds without a heartbeat after which a learner may be replaced, at least the
             broker's group.min.session.timeout.ms.
         transaction_timeout: seconds after which the broker aborts a transaction that was left open.
@@ -71,6 +76,7 @@ class KafkaLog(Log):
         *,
         model: str = "default",
         journal_topic: str = "journal",
+        requests_topic: str = "",
         session_timeout: float = 10.0,
         transaction_timeout: float = 15.0,
         elected_within: float = 30.0,
@@ -93,6 +99,9 @@ class KafkaLog(Log):
         parts = self._cluster, self._records, self._library
         self._commits = KafkaCommits(*parts, self._name, self._journal, *self._timeouts, elected_within)
         self._cluster.heartbeat = self._commits.heartbeat
+        of_requests = self._name, requests_topic, transaction_timeout
+        self._requests = KafkaRequests(*parts, *of_requests)
+        self._placing: Producer | None = None
 
     # -- for the learner --------------------------------------------------------------------------------
 
@@ -168,6 +177,18 @@ class KafkaLog(Log):
             self._cluster.on_close(self._plain.abandon)  # records of finished `append` calls are delivered
         self._plain.deliver(records, self._cluster.with_retries)
 
+    def append_requests(self, requests: Sequence[WriteRequest]) -> Sequence[WriteOutcome]:
+        """Write requests: those with keys as `KafkaRequests` does, others as `append` does."""
+        if any(request.key for request in requests):
+            return self._requests.append(requests)
+        records = [record for request in requests for record in request.records]
+        self._cluster.check_known((), {record.topic for record in records})
+        if self._placing is None:
+            self._placing = self._cluster.with_retries(lambda: self._library.producer(is_placed=True))
+            self._cluster.on_close(self._placing.abandon)
+        places = iter(self._placing.deliver_placed(records, self._cluster.with_retries))
+        return [WriteOutcome(list(islice(places, len(one.records))), one.note) for one in requests]
+
     def forwarded(self, topic: str) -> Mapping[Partition, Forwarded]:
         """Return how far `forward` has forwarded a topic, from the offsets of a group without members."""
         partitions = self.partitions(topic)
@@ -234,5 +255,6 @@ class KafkaLog(Log):
 
     def close(self) -> None:
         """Leave the group and close every client."""
+        self._requests.close()
         self._commits.close()
         self._cluster.close()

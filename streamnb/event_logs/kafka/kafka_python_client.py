@@ -143,13 +143,19 @@ class KafkaPython:
         """Return a consumer without a group."""
         return _KafkaPythonReader(self._clients.reader(wait_ms))
 
-    def transactional(self, transactional_id: str, timeout: float) -> _KafkaPythonTransactionalProducer:
+    def transactional(
+        self,
+        transactional_id: str,
+        timeout: float,
+        *,
+        is_placed: bool = False,  # noqa: ARG002  every delivery has its place
+    ) -> _KafkaPythonTransactionalProducer:
         """Return a transactional producer, whose transactions the broker aborts after `timeout` seconds."""
         return _KafkaPythonTransactionalProducer(
             self._clients.transactional(transactional_id, timeout), timeout
         )
 
-    def producer(self) -> _KafkaPythonProducer:
+    def producer(self, *, is_placed: bool = False) -> _KafkaPythonProducer:  # noqa: ARG002  as above
         """Return a producer without transactions."""
         return _KafkaPythonProducer(self._clients.producer())
 
@@ -213,6 +219,12 @@ class _KafkaPythonTransactionalProducer(_Abandoned):
 
     def deliver(self, records: Sequence[NewRecord]) -> None:
         """Check each delivery: the client would commit without a batch that expired in the transaction."""
+        self._delivered(records)
+
+    def deliver_placed(self, records: Sequence[NewRecord]) -> list[tuple[Partition, int]]:
+        return [_place(delivery.value) for delivery in self._delivered(records)]
+
+    def _delivered(self, records: Sequence[NewRecord]) -> list[Any]:
         sent: list[Any] = []
         try:
             sent.extend(send_all(self._producer, records))  # keeps the deliveries before a failed one
@@ -232,6 +244,7 @@ class _KafkaPythonTransactionalProducer(_Abandoned):
             )[:1]:
                 raise of_record(delivery.exception, record.topic, len(record.value)) from None
             raise
+        return sent
 
     def send_offsets_to_transaction(
         self, positions: Mapping[Partition, int], membership: Any, notes: Mapping[Partition, str] = NO_NOTES
@@ -248,11 +261,23 @@ class _KafkaPythonTransactionalProducer(_Abandoned):
 
 class _KafkaPythonProducer(_Abandoned):
     def deliver(self, records: Sequence[NewRecord], patiently: Patiently) -> None:
-        for record, delivery in [
+        self.deliver_placed(records, patiently)
+
+    def deliver_placed(
+        self, records: Sequence[NewRecord], patiently: Patiently
+    ) -> list[tuple[Partition, int]]:
+        sent = [
             (record, patiently(partial(send, self._producer, record), "WRITE", record.topic))
             for record in records
-        ]:
-            patiently(partial(delivery.get, _ANSWER_MS / 1000), "WRITE", record.topic)
+        ]
+        return [
+            _place(patiently(partial(delivery.get, _ANSWER_MS / 1000), "WRITE", record.topic))
+            for record, delivery in sent
+        ]
+
+
+def _place(delivered: Any) -> tuple[Partition, int]:
+    return Partition(delivered.topic, delivered.partition), delivered.offset
 
 
 def of_record(error: errors.KafkaError, topic: str, size: int) -> errors.KafkaError:

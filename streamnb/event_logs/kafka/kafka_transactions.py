@@ -58,12 +58,15 @@ class Transactions:
         library: makes the producer.
         transactional_id: the model's.
         timeout: seconds after which the broker aborts a transaction that was left open.
+        is_placed: whether `send_placed` is used.
     """
 
-    def __init__(self, library: Library, transactional_id: str, timeout: float) -> None:
+    def __init__(
+        self, library: Library, transactional_id: str, timeout: float, *, is_placed: bool = False
+    ) -> None:
         self._library = library
         self._id = transactional_id
-        self._timeout = timeout
+        self._timeout, self._is_placed = timeout, is_placed
         self._producer: TransactionalProducer | None = None
         self._thread: SerialThread | None = None  # the producer's own
 
@@ -73,7 +76,7 @@ class Transactions:
         Afterwards the earlier transaction is committed or aborted, and none of its records is in flight.
         """
         self.close()
-        producer = self._library.transactional(self._id, self._timeout)
+        producer = self._library.transactional(self._id, self._timeout, is_placed=self._is_placed)
         try:
             with translated("WRITE", self._id):
                 call_blocking(producer.init_transactions, alive, self._patience)
@@ -115,6 +118,24 @@ class Transactions:
         )
         return Attempt(work, what)
 
+    def send_placed(
+        self,
+        records: Sequence[NewRecord],
+        more: Callable[[Sequence[tuple[Partition, int]]], Sequence[NewRecord]],
+        what: str,
+    ) -> Attempt:
+        """Begin to write records in one transaction, with `more` records that depend on their places."""
+
+        def write() -> None:
+            producer = self._begun()
+            try:
+                producer.deliver(more(producer.deliver_placed(records)))
+                producer.commit_transaction()
+            except _TOO_LARGE as error:
+                raise _naming(error, records) from error
+
+        return Attempt(BlockingCall(write, self._patience, self._thread), what)
+
     @property
     def _patience(self) -> float:
         """Seconds after which a call is given up."""
@@ -128,6 +149,13 @@ class Transactions:
             thread.end()
         if producer is not None:
             producer.abandon()
+
+    def _begun(self) -> TransactionalProducer:
+        """Return the producer, with a new transaction."""
+        if self._producer is None:
+            raise LogError("begin_anew comes before attempt")
+        self._producer.begin_transaction()
+        return self._producer
 
     def _write(self, transaction: Transaction, membership: Any) -> None:
         self._send((*transaction.outputs, transaction.journal), transaction.positions, membership)
@@ -143,10 +171,7 @@ class Transactions:
 
         The offsets serve tools that show lag; the broker refuses them if `membership` is outdated.
         """
-        producer = self._producer
-        if producer is None:
-            raise LogError("begin_anew comes before attempt")
-        producer.begin_transaction()
+        producer = self._begun()
         try:
             producer.deliver(records)
             producer.send_offsets_to_transaction(positions, membership, notes)

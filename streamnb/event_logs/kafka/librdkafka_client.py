@@ -11,6 +11,7 @@ import math
 import struct
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -31,6 +32,7 @@ _ANSWER_SECONDS = 10.0
 _TURN_SECONDS = 0.2  # for calls that signals do not interrupt
 _DELIVERY_TURNS = 25
 _DOUBT_SECONDS = 5.0
+_Places = list[tuple[Partition, int] | None]
 _NOT_OF_READERS = {KafkaError.GROUP_AUTHORIZATION_FAILED}  # readers join no group
 
 
@@ -57,18 +59,24 @@ class Librdkafka:
         _check_membership_bytes(consumer.consumer_group_metadata(), self._group)
         return _LibrdkafkaReader(consumer)
 
-    def transactional(self, transactional_id: str, timeout: float) -> _LibrdkafkaTransactionalProducer:
+    def transactional(
+        self, transactional_id: str, timeout: float, *, is_placed: bool = False
+    ) -> _LibrdkafkaTransactionalProducer:
         """Return a transactional producer, whose transactions the broker aborts after `timeout` seconds."""
         settings = transacting(self._settings, transactional_id, timeout)
-        return _LibrdkafkaTransactionalProducer(self._fitting(settings), timeout)
+        return _LibrdkafkaTransactionalProducer(self._fitting(settings, is_placed=is_placed), timeout)
 
-    def producer(self) -> _LibrdkafkaProducer:
+    def producer(self, *, is_placed: bool = False) -> _LibrdkafkaProducer:
         """Return a producer without transactions."""
-        return _LibrdkafkaProducer(self._fitting(producing(self._settings)))
+        return _LibrdkafkaProducer(self._fitting(producing(self._settings), is_placed=is_placed))
 
-    def _fitting(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Return the producer's settings with batches that every topic accepts."""
-        return {**settings, "batch.size": min(settings["batch.size"], self._clients.largest_batch)}
+    def _fitting(self, settings: dict[str, Any], *, is_placed: bool) -> dict[str, Any]:
+        """Return the producer's settings with batches that every topic accepts.
+
+        Only deliveries that are reported can say where a record is.
+        """
+        size = min(settings["batch.size"], self._clients.largest_batch)
+        return {**settings, "batch.size": size, "delivery.report.only.error": not is_placed}
 
 
 class _Partitions(dict[tuple[str, int], Partition]):
@@ -230,6 +238,25 @@ class _Sending:
             f"{len(self._producer)} records were not acknowledged within {seconds:g} s"
         )
 
+    def _send_placed(self, records: Sequence[NewRecord]) -> tuple[_Places, list[errors.KafkaError]]:
+        """Send records; return their places and their errors, both filled in by later deliveries."""
+        places: _Places = [None] * len(records)
+        failed: list[errors.KafkaError] = []
+
+        def delivered(i: int, error: Any, message: Any) -> None:
+            if error is None:
+                places[i] = Partition(message.topic(), message.partition()), message.offset()
+            else:
+                failed.append(_of_message(error, message))
+
+        for i, (topic, key, value, headers) in enumerate(records):
+            about = {"headers": list(headers)} if headers else {}
+            try:
+                self._producer.produce(topic, value, key, on_delivery=partial(delivered, i), **about)
+            except KafkaException as error:  # larger than any request
+                raise of_record(as_kafka_python(error.args[0]), topic, len(value)) from error
+        return places, failed
+
 
 class _LibrdkafkaTransactionalProducer(_Sending):
     """A producer without delivery callbacks: a failed record makes the next transactional call fail."""
@@ -252,6 +279,16 @@ class _LibrdkafkaTransactionalProducer(_Sending):
             try:
                 self._send(records)
                 self._flush_in_turns(self._timeout)
+            except errors.KafkaError:
+                self._raise_failed()
+                raise
+
+    def deliver_placed(self, records: Sequence[NewRecord]) -> list[tuple[Partition, int]]:
+        with raised_as_kafka_python():
+            try:
+                places, failed = self._send_placed(records)
+                self._flush_in_turns(self._timeout)
+                return _all_delivered(places, failed)
             except errors.KafkaError:
                 self._raise_failed()
                 raise
@@ -304,6 +341,15 @@ class _LibrdkafkaProducer(_Sending):
             self._send(records)
         patiently(self._delivered, "WRITE", "")
 
+    def deliver_placed(
+        self, records: Sequence[NewRecord], patiently: Patiently
+    ) -> list[tuple[Partition, int]]:
+        self._topics = {record.topic for record in records}
+        with raised_as_kafka_python():
+            places, self._failed = self._send_placed(records)
+        patiently(self._delivered, "WRITE", "")
+        return _all_delivered(places, self._failed)
+
     def _delivered(self) -> None:
         """Flush in short turns, between which signals are handled.
 
@@ -321,8 +367,22 @@ class _LibrdkafkaProducer(_Sending):
             raise errors.TopicAuthorizationFailedError(self._topics) from error
 
     def _note(self, error: Any, message: Any) -> None:
-        named = [{message.topic()}] if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED else []
-        self._failed.append(of_record(as_kafka_python(error, *named), message.topic(), len(message)))
+        self._failed.append(_of_message(error, message))
+
+
+def _of_message(error: Any, message: Any) -> errors.KafkaError:
+    named = [{message.topic()}] if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED else []
+    return of_record(as_kafka_python(error, *named), message.topic(), len(message))
+
+
+def _all_delivered(places: _Places, failed: Sequence[errors.KafkaError]) -> list[tuple[Partition, int]]:
+    """Return the places. Raises the first error of a delivery."""
+    if failed:
+        raise failed[0]
+    found = [place for place in places if place is not None]
+    if len(found) < len(places):
+        raise errors.KafkaTimeoutError(f"{len(places) - len(found)} records were not delivered")
+    return found
 
 
 def membership_bytes(membership: Any) -> bytes:

@@ -19,6 +19,7 @@ import msgspec
 
 from streamnb.engine.ports import Forwarded, NewRecord, OutageListener, Partition, Record, tuples
 from streamnb.errors import LogError, OutOfRange, Unavailable, UnknownTopic
+from streamnb.event_logs import request_index
 
 T = TypeVar("T")
 
@@ -54,6 +55,7 @@ SCHEMA: Final = (
         headers BLOB)""",
     "CREATE TABLE leader (epoch INTEGER NOT NULL, owner TEXT, heartbeat REAL NOT NULL)",
     "INSERT INTO leader VALUES (0, NULL, 0.0)",
+    *request_index.SCHEMA,
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
@@ -351,6 +353,16 @@ class SqliteStore:
             "UPDATE partitions SET next = ? WHERE partition_id = ?",
             [end for tail in tails.values() for end in zip(tail.ends, tail.ids, strict=True)],
         )
+
+    def insert_placed(self, records: Sequence[NewRecord], now: float) -> list[tuple[Partition, int]]:
+        """Insert records as `insert` does; return the partition and offset of each."""
+        tails = {topic: self._tails(topic) for topic in {record.topic for record in records}}
+        places = [tails[record.topic].place(record.key) for record in records]  # as `insert` takes them
+        self.insert(records, now)
+        return [
+            (Partition(topic, tails[topic].ids.index(place >> OFFSET_BITS)), place & OFFSET_MASK)
+            for (topic, *_), place in zip(records, places, strict=True)
+        ]
 
     # Positions
 
