@@ -58,8 +58,11 @@ wheel: $(VENV)/demo.stamp  ## dist/*.whl with machine code for x86-64-v3 and any
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	rm -rf streamnb/kernels/machine_code
 
-dist: $(VENV)/dev.stamp  ## dist/*.tar.gz and a wheel without machine code, for a package index: the same bytes each time
+dist: $(VENV)/dev.stamp  ## dist/*.tar.gz and wheels without machine code, also of the client alone, for a package index: the same bytes each time
 	$(BIN)/python -m build --no-isolation --outdir dist .
+	rm -rf build/client
+	$(BIN)/python deploy/client_package.py build/client
+	$(BIN)/python -m build --no-isolation --outdir dist build/client
 	$(BIN)/python -m twine check --strict dist/*.tar.gz dist/*-none-any.whl
 
 docs: $(VENV)/dev.stamp  ## the site of the documentation, in site/

@@ -26,10 +26,10 @@ _FORGOTTEN_AT_ONCE = 1000
 
 
 class StoredRequest(msgspec.Struct, frozen=True):
-    """What is kept of a written request.
+    """The stored part of a written request.
 
     Attributes:
-        digest, note: those of the `WriteRequest`.
+        digest, note: from the `WriteRequest`.
         places: (topic, partition, offset) of each record.
         ts: when it was written, in seconds since the epoch.
     """

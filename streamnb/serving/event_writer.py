@@ -19,7 +19,7 @@ from streamnb.errors import LogError, StreamnbError, Unavailable
 from streamnb.runtime import context
 from streamnb.values.messages import Message
 
-_MOST_RECORDS = 5000  # of one write
+_MOST_RECORDS = 5000  # in one write
 _MOST_WAITING_BYTES = 64 << 20
 _PATIENCE_SECONDS = 8.0  # for a log that does not answer
 
@@ -40,7 +40,7 @@ class _Waiting(NamedTuple):
     outcome: asyncio.Future[WriteOutcome]
 
     def answer(self, outcome: WriteOutcome | StreamnbError) -> None:
-        """Hand over the outcome to the event loop, unless the client has gone."""
+        """Pass the outcome to the event loop, unless the client has gone."""
 
         def hand_over() -> None:
             if self.outcome.done():
@@ -61,7 +61,7 @@ class EventWriter:
 
     Args:
         config: of the learner.
-        tell: (callback) receives the reason when the log fails, once for each distinct reason.
+        tell: callback that receives the reason when the log fails, once for each distinct reason.
     """
 
     def __init__(self, config: Config, tell: Callable[[Message], None]) -> None:
@@ -113,7 +113,7 @@ class EventWriter:
                 self._log.close()
 
     def _next_group(self) -> list[_Waiting]:
-        """Wait for requests; return those of one write, or none at the end."""
+        """Wait for requests; return the requests for one write, or none at the end."""
         with self._changed:
             while not self._waiting and not self._stopping:
                 self._changed.wait()

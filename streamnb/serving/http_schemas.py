@@ -101,8 +101,8 @@ class EventsWritten(BaseModel):
 class SkippedRecords(BaseModel):
     """Records that a cursor names and that cannot be read.
 
-    `reason` is "retention" (deleted), "recreated" (the topic is another one), "lost" (the topic ends before
-    the cursor) or "partitions" (a new partition, read from its first record).
+    `reason` is "retention" (deleted), "recreated" (a new topic of the same name), "lost" (the topic ends
+    before the cursor) or "partitions" (a new partition, read from its first record).
     """
 
     reason: str

@@ -4,7 +4,7 @@ A cursor names the next offset of every partition, and the topic itself by its i
 exactly the record that it has not yet seen. Records that no longer exist are reported as a `Gap`.
 
 `RecordFeed` keeps the newest records in memory, and wakes the streams when records arrive. Older records are
-read from the log, in a thread of its own with its own log. No client delays another one, nor the feed.
+read from the log, by a separate thread with its own connection. No client delays another client or the feed.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Gap(NamedTuple):
     """Records that a reader cannot see.
 
     Attributes:
-        reason: "retention" (deleted), "recreated" (the topic is another one), "lost" (the log ends before the
-            cursor) or "partitions" (a new partition, which is read from its first record).
+        reason: "retention" (deleted), "recreated" (a new topic of the same name), "lost" (the log ends
+            before the cursor) or "partitions" (a new partition, which is read from its first record).
         partition: its number.
         offset: the offset that the cursor names.
         continues: the offset at which the reader continues.
@@ -145,7 +145,7 @@ class RecordFeed(FollowerThread):
     Args:
         config: of the learner.
         topic: the topic.
-        tell: (callback) receives the reason of each restart.
+        tell: callback that receives the reason for each restart.
     """
 
     _again = "streams over HTTP continue"
@@ -158,7 +158,7 @@ class RecordFeed(FollowerThread):
         self._topic_id = ""
         self._kept: list[_Kept] = []
         self._bytes = 0
-        self._order: deque[int] = deque()  # partitions of the kept records, oldest first
+        self._order: deque[int] = deque()  # partition of each kept record, oldest first
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._history = ThreadPoolExecutor(1, "recordhistory")
         self._log: Log | None = None  # of that thread
@@ -300,7 +300,7 @@ class RecordFeed(FollowerThread):
                 record
                 for number, offset in enumerate(moved.offsets)
                 for record in log.read(Partition(self.topic, number), offset, share)
-            ]
+            ][:limit]
         except StreamnbError:
             failed, self._log = self._log, None
             if failed is not None:

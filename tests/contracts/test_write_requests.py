@@ -9,6 +9,7 @@ from collections import Counter
 from functools import partial
 
 import pytest
+from kafka.errors import KafkaTimeoutError
 
 from streamnb.engine.ports import Partition, WriteRequest
 from streamnb.errors import ConfigError, LogError, UnknownTopic
@@ -121,10 +122,8 @@ def test_processes_that_write_the_same_keys_at_once_write_each_once(open_log):
             errors.append(error)
             raise
 
-    if isinstance(first, SqliteLog):  # a connection belongs to one thread
-        makers = [again(first)] * 3
-    else:
-        makers = [lambda log=log: log for log in logs]
+    is_file = isinstance(first, SqliteLog)  # whose connection belongs to one thread
+    makers = [again(first)] * 3 if is_file else [lambda log=log: log for log in logs]
 
     def work(make, seed):
         write(make(), seed)
@@ -183,10 +182,8 @@ def test_an_unknown_outcome_is_resolved_before_anything_is_sent_again(open_log, 
             if not failures:
                 commit(self)
             failures.append(1)
-            raise TimeoutKafkaError("the answer is lost")
+            raise KafkaTimeoutError("the answer is lost")
         commit(self)
-
-    from kafka.errors import KafkaTimeoutError as TimeoutKafkaError  # noqa: PLC0415
 
     monkeypatch.setattr(producer, "commit_transaction", lost)
     (one,) = log.append_requests([request("a", 1)])

@@ -15,14 +15,14 @@ import streamnb
 
 ROOT = Path(streamnb.__file__).parent
 FLOORS = {
-    "": """errors; events; values; kernels; statistics; features; formats; charts; scoring; models; toolbox; config;
+    "": """client; errors; events; values; kernels; statistics; features; formats; charts; scoring; models; toolbox; config;
         engine; verification; event_logs; telemetry; persistence; notebook; runtime; queries; reports; serving;
         evaluation; merging; spark; sklearn; cli; __main__""",
     "models": "registry interface; calibration; softmax; naive_bayes; one_dependence; tenants; mixture",
     "toolbox": "concepts; linear; posterior; semi_supervised; hidden_markov; bayesian_network",
-    "engine": "ports settings topic_plan; labels; processing; sensor journal; worker_states retraining",
+    "engine": "ports settings; topic_plan; labels; processing; sensor journal; worker_states retraining",
     "verification": "check_results exact; recount; log; log_verification",
-    "event_logs": "blocking_call; kafka sqlite",
+    "event_logs": "blocking_call request_index; kafka sqlite",
     "cli": """compilation_progress timed_batches topic_requirements parser; dry_run; checks; commands""",
 }
 """Folder -> its rooms, from the bottom up. A room imports rooms before a semicolon, and itself."""
@@ -82,6 +82,7 @@ ONLY_IN = {
         "event_logs/kafka/kafka_log.py",
         "event_logs/kafka/kafka_python_client.py",
         "event_logs/kafka/kafka_records.py",
+        "event_logs/kafka/kafka_requests.py",
         "event_logs/kafka/kafka_transactions.py",
         "event_logs/kafka/leader_election.py",
         "event_logs/kafka/librdkafka_client.py",
@@ -92,10 +93,14 @@ ONLY_IN = {
     },
     "confluent_kafka": {"event_logs/kafka/librdkafka_client.py", "event_logs/kafka/librdkafka_errors.py"},
     "prometheus_client": {"serving/http_api.py", "telemetry/prometheus_quality.py", "telemetry/prometheus_sensor.py"},
-    "fastapi": {"serving/http_api.py", "serving/live_page.py"},
+    "fastapi": {"serving/http_api.py", "serving/http_events.py", "serving/live_page.py"},
+    "httpx": {"client.py"},
     "pydantic": {"serving/http_schemas.py"},
     "uvicorn": {"serving/http_server.py"},
-    "sqlite3": {"event_logs/sqlite/sqlite_log.py", "event_logs/sqlite/sqlite_store.py"},
+    "sqlite3": {
+        "event_logs/kafka/kafka_requests.py", "event_logs/request_index.py",
+        "event_logs/sqlite/sqlite_log.py", "event_logs/sqlite/sqlite_store.py",
+    },
     "scipy": {"scoring/new_class_probability.py", "sklearn.py", "statistics/credible_intervals.py"},
     "pandas": {"models/interface/predictions.py", "models/naive_bayes/counting_model.py", "sklearn.py"},
     "sklearn": {"sklearn.py"},

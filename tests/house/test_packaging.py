@@ -157,3 +157,30 @@ def test_the_quick_start_is_pasted_where_only_the_wheel_is(clean, tmp_path):
     assert "1,000 learned" in done.stdout
     assert "for billing, against" in done.stdout
     assert "verified: 1,000 events and 1 label" in done.stdout
+
+
+def test_the_client_alone_needs_nothing_of_streamnb(tmp_path):
+    """The second distribution: its wheel is imported where streamnb, numba and numpy cannot be."""
+    source = tmp_path / "source"
+    subprocess.run([sys.executable, "deploy/client_package.py", source], cwd=ROOT, check=True)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path / "out", source]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "out").glob("*.whl")
+    program = f"""
+import sys
+class Absent:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in {{"streamnb", "numba", "numpy", "river", "kafka"}}:
+            raise ImportError(name)
+sys.meta_path.insert(0, Absent())
+sys.path.insert(0, {str(wheel)!r})
+from streamnb_client import AsyncClient, Client
+assert AsyncClient.__module__ == Client.__module__ == "streamnb_client"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
+    again = tmp_path / "again"
+    subprocess.run([sys.executable, "deploy/client_package.py", again], cwd=ROOT, check=True)
+    refused = [sys.executable, "deploy/client_package.py", again]
+    done = subprocess.run(refused, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode
+    assert "is not empty" in done.stderr

@@ -41,7 +41,7 @@ class KafkaRequests:
     """Requests with idempotency keys. An object belongs to one thread.
 
     Args:
-        cluster, records, library: of the log.
+        cluster, records, library: parts of the log.
         name: of the model; the transactional id is derived from it.
         topic: topic of requests; empty if none is configured.
         timeout: seconds after which the broker aborts a transaction that was left open.

@@ -1,0 +1,278 @@
+"""An application over HTTP: events in, predictions out, while learner and server are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import socket
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+
+import pytest
+
+from streamnb.client import AsyncClient, Client, MissedRecords, Refusal, RequestFailed, Sent
+from streamnb.engine.ports import Partition
+from streamnb.runtime import context
+from tests.brokers.numbered import NUMBERS
+from tests.support.program import Program, until
+from tests.support.topics_of_logs import trim
+from tests.system.service.test_serve import configured, serving
+
+pytestmark = pytest.mark.early(28)
+WORDS = {"spam": "free win cash", "ham": "lunch noon home"}
+
+
+@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])
+def program(request, tmp_path):
+    """The commands of a model with labels, and with keys of requests on Kafka."""
+    address = f"sqlite:///{tmp_path / 'log.db'}"
+    name = f"app{next(NUMBERS)}"
+    topics = {"labels": f"{name}-labels", "partitions": 2}
+    if request.param == "kafka":
+        address = request.getfixturevalue("broker").address
+        topics["requests"] = f"{name}-requests"
+    made = Program(
+        tmp_path,
+        address,
+        model=name,
+        model_keys={"kind": "naive_bayes"},
+        topics=topics,
+        snapshots={"every_events": 500, "folder": str(tmp_path / "snapshots")},
+        log={"session_timeout": "6s"},
+    )
+    made.run("topics", "create")
+    yield made
+    made.close()
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def event(i, dice=random.Random(7)):  # noqa: B008  one for all
+    label = dice.choice(["spam", "ham"])
+    return {"id": f"m{i}", "text": " ".join(dice.choices(WORDS[label].split(), k=4)), "label": label}
+
+
+class Killed:
+    """A command that is killed and started again."""
+
+    def __init__(self, program, *arguments):
+        self._program, self._arguments = program, arguments
+        self.command = program.start(*arguments)
+
+    def kill(self):
+        self.command.kill()
+        self.command = self._program.start(*self._arguments)
+
+
+@pytest.mark.thorough
+def test_every_event_and_every_prediction_comes_once_while_learner_and_server_are_killed(program):
+    """200 events a second; learner and server are killed three times each, and nobody else is told."""
+    port = free_port()
+    learner = Killed(program, "run")
+    server = Killed(program, "serve", "--listen", f"127.0.0.1:{port}", "--rate", "1000")
+    server.command.await_word("answering at")
+    seconds, rate = 40, 200
+    followed, ended, answers = [], threading.Event(), []
+    client, follower = (Client(f"http://127.0.0.1:{port}", patience=90) for _ in range(2))
+    start = follower._ask({"method": "GET", "url": "/predictions"}).json()["next"]
+
+    def follow():
+        for prediction in follower.predictions(start):
+            followed.append(prediction)
+            if len({one.id for one in followed}) == seconds * rate:
+                break
+        ended.set()
+
+    threading.Thread(target=follow, daemon=True).start()
+    kills = iter(random.Random(3).sample([learner.kill, server.kill] * 3, 6))
+    began = time.monotonic()
+    for i in range(seconds * rate // 10):
+        answers += client.send([event(10 * i + j) for j in range(10)])
+        if i % (seconds * rate // 70) == seconds * rate // 140:
+            next(kills, lambda: None)()
+        time.sleep(max(0.0, began + 10 * i / rate - time.monotonic()))
+    assert next(kills, None) is None
+    assert ended.wait(120), f"{len(followed)} predictions of {seconds * rate}"
+    assert all(isinstance(one, Sent) for one in answers)
+    with closing(context.existing_log(configured(program))) as log:
+        topics = program.topics["events"], program.topics["predictions"]
+        written, published = ({p: records_of(log, p) for p in log.partitions(topic)} for topic in topics)
+    ids = Counter(json.loads(record.value)["id"] for part in written.values() for record in part)
+    assert ids == Counter(f"m{i}" for i in range(seconds * rate))
+    places = {(p, record.offset): record.value for p, part in written.items() for record in part}
+    assert all(
+        json.loads(places[Partition(one.topic, one.partition), one.offset])["id"] == one.id for one in answers
+    )
+    order = [json.loads(record.value)["id"] for part in published.values() for record in part]
+    assert Counter(one.id for one in followed) == Counter(order) == ids
+    for part in published.values():  # each partition in its order
+        own = [json.loads(record.value)["id"] for record in part]
+        mine = set(own)
+        assert [one.id for one in followed if one.id in mine] == own
+
+
+def records_of(log, partition):
+    offset, records = log.offsets(partition)[0], []
+    while found := log.read(partition, offset, 1000):
+        records += found
+        offset = found[-1].offset + 1
+    return records
+
+
+def test_a_client_sends_waits_corrects_and_asks(program):
+    program.start("run")
+    _, port, ask = serving(program)
+    with Client(f"http://127.0.0.1:{port}") as client:
+        sent = client.send([event(i) for i in range(60)], wait=20)
+        assert [one.id for one in sent] == [f"m{i}" for i in range(60)]
+        assert all(one.prediction.id == one.id for one in sent)
+        assert any(one.prediction.record["status"] == "empty" for one in sent)
+        until(lambda: ask("/model")[1]["learned"] == 60)
+        assert client.ask("free cash").label == "spam"
+        assert client.ask({"id": "q", "text": "lunch at noon"}).label == "ham"
+        assert client.explain("free cash", top=1)["evidence"][0]["value"] in {"free", "cash"}
+        until(lambda: client.prediction("m59"))
+        assert client.prediction("m59").record == sent[59].prediction.record
+        assert client.prediction("nobody") is None
+        correction = client.correct("m5", "spam", source="ann")
+        assert (correction.id, correction.is_event_known) == ("m5", True)
+        (refused,) = client.send([{"id": "x", "text": "hi"}, {"text": "without an id"}])[1:]
+        assert isinstance(refused, Refusal)
+        assert (refused.reason, refused.path) == ("missing", "$.id")
+        with pytest.raises(RequestFailed, match="no event was written") as found:
+            client.send({"text": "without an id"})
+        assert (found.value.status, found.value.code) == (422, "events-refused")
+        first = client.send(event(100), key="my-key")
+        assert client.send({**event(100), "text": "x"} | {"text": "y"}, key="other")[0].offset >= 0
+        with pytest.raises(RequestFailed) as found:
+            client.send({"id": "m101", "text": "another body"}, key="my-key")
+        assert (found.value.status, found.value.code) == (409, "key-reused")
+        assert first
+
+
+def test_repeated_requests_get_the_first_answer_whatever_was_refused(program):
+    _, _, ask = serving_without_model(program)
+    body = {"events": [{"id": "a", "text": "x"}, {"text": "no id"}, {"id": "b", "text": "y"}]}
+    first = ask("/events", body, **{"Idempotency-Key": "k"})
+    assert first[0] == 207
+    assert [one.get("reason") for one in first[1]["events"]] == [None, "missing", None]
+    assert ask("/events", body, **{"Idempotency-Key": "k"}) == first
+    assert program.ids("events").count("a") == 1
+    assert ask("/events", body)[1]["written"] == 2  # without a key it is written again
+    assert sorted(program.ids("events")) == ["a", "a", "b", "b"]
+
+
+def serving_without_model(program):
+    """A server whose learner has never run: events and predictions need no model."""
+    command = program.start("serve", "--listen", "127.0.0.1:0")
+    command.await_word("answering at")
+    port = int(command.said().rpartition("answering at 127.0.0.1:")[2].partition(":")[0])
+    return command, port, asker(port)
+
+
+def asker(port):
+    import http.client
+
+    def ask(path, body=None, **headers):
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+            given = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+            kind = {} if body is None else {"Content-Type": "application/json"}
+            connection.request("GET" if body is None else "POST", path, given, kind | headers)
+            answer = connection.getresponse()
+            raw = answer.read()
+            return answer.status, json.loads(raw) if raw[:1] in b"{[" else raw.decode()
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "told"),
+    [
+        (b"", 400, "invalid-json", "not JSON"),
+        (b"{", 400, "invalid-json", "not JSON"),
+        (b"[]", 422, "invalid-request", "events"),
+        (b"{}", 422, "invalid-request", "events"),
+        (b'{"events": []}', 422, "invalid-request", "events"),
+        (b'{"events": "a"}', 422, "invalid-request", "events"),
+        (b'{"events": [1]}', 422, "events-refused", "event 0"),
+        (b'{"events": [{"id": 1, "text": "x"}]}', 422, "events-refused", "$.id"),
+        (b'{"events": [{"id": "a"}], "more": 1}', 422, "invalid-request", "more"),
+        (b'{"events": [{"id": "a"}], "keys": []}', 422, "invalid-request", "keys"),
+        (b'{"events": [{"id": "a", "text": "\xff"}]}', 422, "events-refused", "utf8"),
+        (json.dumps({"events": [{"id": "a"}] * 1001}).encode(), 422, "invalid-request", "1000"),
+    ],
+)
+@pytest.mark.parametrize("program", ["sqlite"], indirect=True)
+def test_a_body_that_holds_no_events_is_refused_with_its_reason(program, body, status, code, told):
+    _, _, ask = serving_without_model(program)
+    found = ask("/events", body)
+    assert found[0] == status, found
+    assert found[1]["code"] == code
+    assert told in found[1]["detail"]
+    assert program.ids("events") == []
+
+
+@pytest.mark.parametrize("program", ["sqlite"], indirect=True)
+def test_streams_and_pages_say_what_they_cannot_show(program):
+    """Trimmed records, and a topic that is another one by now."""
+    _, port, ask = serving_without_model(program)
+    _, page = ask("/predictions")
+    assert page["predictions"] == []
+    assert ask("/predictions?after=nonsense")[0] == 422
+    assert ask("/predictions?after=other:0,0")[1]["gaps"] == [
+        {"reason": "recreated", "partition": n, "offset": 0, "continues": 0} for n in (0, 1)
+    ]
+    assert ask("/alerts")[0] == 404  # no monitors
+    program.run("run", "--until-end")
+    ask("/events", {"events": [event(i) for i in range(50)]})
+    program.run("run", "--until-end")
+    with closing(context.existing_log(configured(program))) as log:
+        parts = log.partitions(program.topics["predictions"])
+        ends = [log.offsets(part)[1] for part in parts]
+        for part, end in zip(parts, ends, strict=True):
+            trim(log, part, end - 2)
+    until(lambda: len(ask("/predictions?limit=1000")[1]["predictions"]) >= 4)
+    gap = {"reason": "retention", "partition": 0, "offset": 0, "continues": ends[0] - 2}
+    _, port, ask = serving_without_model(program)  # its memory begins behind the trimmed ones
+    _, found = ask(f"/predictions?after={page['next']}")
+    assert found["gaps"][0] == gap
+    assert len(found["predictions"]) == 4
+    assert ask(f"/predictions?after={found['next']}")[1]["predictions"] == []
+    with Client(f"http://127.0.0.1:{port}") as client:
+        stream = client.predictions(page["next"])
+        with pytest.raises(MissedRecords) as missed:
+            next(stream)
+        assert missed.value.reason == "retention"
+        again = client.predictions(missed.value.cursor)
+        assert len([next(again) for _ in range(4)]) == 4
+
+
+def test_an_async_client_has_the_same_calls(program):
+    program.start("run")
+    _, port, _ = serving(program)
+
+    async def work():
+        async with AsyncClient(f"http://127.0.0.1:{port}") as client:
+            stream = client.predictions()
+            first = asyncio.ensure_future(anext(stream))
+            await asyncio.sleep(1.0)
+            (sent,) = await client.send(event(1), wait=20)
+            streamed = await asyncio.wait_for(first, 30)
+            assert streamed.record == sent.prediction.record
+            assert (await client.correct("m1", "ham")).id == "m1"
+            await stream.aclose()
+
+    asyncio.run(work())
+
+
+def test_both_clients_have_the_same_calls():
+    calls = [name for name in vars(Client) if not name.startswith("_")]
+    assert calls == [name for name in vars(AsyncClient) if not name.startswith("_")]
+    assert {"send", "predictions", "correct", "ask"} <= set(calls)
