@@ -232,13 +232,15 @@ def _add_serving(serve: argparse.ArgumentParser) -> None:
         "--listen", default="127.0.0.1:8000", metavar="HOST:PORT", help="(default: %(default)s)"
     )
     for flag, what in (
-        ("--token-file", "clients must send this token, as Authorization: Bearer"),
+        ("--token-file", "one token with all roles, or lines NAME ROLE[,ROLE] SHA256; clients must send one"),
         ("--certificate", "TLS certificate with its chain, as PEM"),
         ("--private-key", "key of the certificate, as PEM"),
     ):
         serve.add_argument(flag, metavar="FILE", help=what)
     serve.add_argument("--behind-proxy", action="store_true", help="a proxy in front of this does TLS")
-    text = "requests a second, after a burst of 200 (default: %(default)g)"
+    text = "pages of this origin may ask, too, such as https://shop.example; may be repeated"
+    serve.add_argument("--allow-origin", action="append", default=[], metavar="ORIGIN", help=text)
+    text = "requests a second of each client, after a burst of 200 (default: %(default)g)"
     serve.add_argument("--rate", type=_positive, default=1000.0, metavar="N", help=text)
 
 

@@ -7,7 +7,7 @@ import errno
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
@@ -15,12 +15,14 @@ from typing import Any
 
 import h11
 import uvicorn
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streamnb.config import Config
 from streamnb.errors import AddressTaken, ConfigError
 from streamnb.events import LabelRecord
+from streamnb.serving.access import Tokens
 from streamnb.serving.event_writer import EventWriter
 from streamnb.serving.fast_path import FastPath
 from streamnb.serving.http_api import application, metrics_of
@@ -47,14 +49,16 @@ class Listening:
 
     Attributes:
         address: host and port.
-        token: required of each request; empty requires none.
+        tokens: one is required of each request; empty requires none.
+        origins: other origins whose pages may ask.
         certificate, private_key: files for TLS.
         rate: requests a second.
         is_local: True if the address is a loopback address.
     """
 
     address: tuple[str, int]
-    token: str
+    tokens: Tokens
+    origins: tuple[str, ...]
     certificate: str | None
     private_key: str | None
     rate: float
@@ -178,14 +182,15 @@ def serve(
     guarded = RequestLimits(
         FastPath(app, replica),
         count=count,
-        token=listening.token,
+        tokens=listening.tokens,
+        origins=listening.origins,
         is_local=listening.is_local,
         most_bytes=_MOST_BYTES,
         rate=listening.rate,
         host=host,
     )
     settings = uvicorn.Config(
-        guarded,
+        _for_origins(guarded, listening.origins),
         host,
         port,
         http=_Bounded,
@@ -226,6 +231,20 @@ def serve(
         watch.close()
         replica.close()
     return 0
+
+
+def _for_origins(app: Any, origins: Sequence[str]) -> Any:
+    """Return the application, which also answers browsers that ask whether pages of other origins may ask."""
+    if not origins:
+        return app
+    return CORSMiddleware(
+        app,
+        allow_origins=[*origins],
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"],
+        expose_headers=["Idempotent-Replayed", "Retry-After"],
+        max_age=600,
+    )
 
 
 class _HttpServer(uvicorn.Server):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
-import time
 from base64 import b64decode
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from contextlib import nullcontext, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+from streamnb.serving.access import EVERYBODY, ClientRates, KnownClient, Tokens, role_of
 from streamnb.serving.problem_details import MEDIA_TYPE, encoded_problem
 
 Message = MutableMapping[str, Any]
@@ -36,13 +35,15 @@ class RequestLimits:
 
     Args:
         app: answers.
-        token: required of each request, as bearer token, or as password for the page; empty requires none.
-            `/live` and `/ready` are open.
+        tokens: a token is required of each request, as bearer token, or as password for the page, and its
+            role; without tokens nothing is required. `/live` and `/ready` are open.
         is_local: listens on loopback only. `Host` must then be a loopback name, so that a page of another
             site cannot send requests under its own name (DNS rebinding).
         host: on which it listens.
         most_bytes: limit for one body.
-        rate: requests a second, on average, after a burst of `BURST`; `/live` and `/ready` do not count.
+        rate: requests a second of one client, on average, after a burst of `BURST`; `/live` and `/ready` do
+            not count. A client is known by its token, or else by its address.
+        origins: other origins whose pages may ask, such as ``https://shop.example``.
         count: called with the route and the status of each answer.
     """
 
@@ -50,17 +51,19 @@ class RequestLimits:
         self,
         app: Any,
         *,
-        token: str,
+        tokens: Tokens,
         is_local: bool,
         most_bytes: int,
         rate: float,
         count: Callable[[str, int], None],
         host: str = "localhost",
+        origins: Collection[str] = (),
     ) -> None:
-        self._app, self._token, self._is_local = app, token.encode(), is_local
+        self._app, self._tokens, self._is_local = app, tokens, is_local
         self._most_bytes, self._rate, self._count = most_bytes, rate, count
+        self._origins = {origin.lower().encode() for origin in origins}
+        self._rates = ClientRates(rate, BURST)
         self._names = _LOOPBACK | {host.lower()}
-        self._left, self._at = BURST, time.monotonic()
         self._held, self._alone = 0, asyncio.Lock()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -109,10 +112,16 @@ class RequestLimits:
         if self._is_local and _name(host) not in self._names:
             raise _RefusedError(403, "this listens on loopback alone: ask it as localhost")
         origin = headers.get(b"origin")
-        if origin is not None and origin.lower().partition(b"://")[2] != (host or b"?"):
-            raise _RefusedError(403, "pages of other origins may not ask")
-        if self._token and not is_open and not self._is_known(scope["path"], headers):
-            raise _RefusedError(401, "expected Authorization: Bearer TOKEN, with the token of --token-file")
+        is_own = origin is None or origin.lower().partition(b"://")[2] == (host or b"?")
+        if origin is not None and not is_own and origin.lower() not in self._origins:
+            raise _RefusedError(403, "pages of other origins may not ask: see --allow-origin")
+        client = EVERYBODY if is_open or not self._tokens else self._known(scope["path"], headers)
+        if client is None:
+            raise _RefusedError(401, "expected Authorization: Bearer TOKEN, with a token of --token-file")
+        if not client.may(role := role_of(scope["method"], scope["path"])):
+            raise _RefusedError(
+                403, f"this needs the role {role}, which {client.name} has not", "missing-role"
+            )
         if headers.get(b"content-encoding", b"identity").strip().lower() not in {b"identity", b""}:
             raise _RefusedError(415, "send the body as it is, not compressed", "unsupported-encoding")
         length = headers.get(b"content-length", b"0")
@@ -120,22 +129,17 @@ class RequestLimits:
             raise _RefusedError(413, f"a body has at most {self._most_bytes:,} bytes")
         if is_open:  # a flood of requests must not make probes fail, or the process would be restarted
             return
-        now = time.monotonic()
-        self._left = min(BURST, self._left + (now - self._at) * self._rate)
-        self._at = now
-        if self._left < 1.0:
+        if not self._rates.admits(client.name or str((scope.get("client") or ("",))[0])):
             told = f"more than {self._rate:g} requests a second, after {BURST:g} at once: ask less often"
             raise _RefusedError(429, told)
-        self._left -= 1.0
 
-    def _is_known(self, path: str, headers: dict[bytes, bytes]) -> bool:
-        """Check the token; the page also accepts it as the password of basic authentication."""
+    def _known(self, path: str, headers: dict[bytes, bytes]) -> KnownClient | None:
+        """Return the client of the token; the page also takes it as the password of basic authentication."""
         kind, _, said = headers.get(b"authorization", b"").partition(b" ")
         if kind.lower() == b"basic" and _is_page(path):
             with suppress(ValueError):
-                said = b64decode(said).partition(b":")[2]
-                return hmac.compare_digest(said, self._token)
-        return kind.lower() == b"bearer" and hmac.compare_digest(said.strip(b" "), self._token)
+                return self._tokens.client(b64decode(said).partition(b":")[2])
+        return self._tokens.client(said.strip(b" ")) if kind.lower() == b"bearer" else None
 
     async def _body(self, receive: Receive) -> bytes:
         parts, size = [], 0

@@ -151,6 +151,7 @@ PROBLEMS: Mapping[str, Level] = {
     "invalid-http": _WARNING,
     "unauthorized": _WARNING,
     "forbidden": _WARNING,
+    "missing-role": _WARNING,
     "not-found": _WARNING,
     "unknown-event": _WARNING,
     "method-not-allowed": _WARNING,

@@ -13,6 +13,7 @@ from streamnb import config as configuration
 from streamnb.config import semantic_config_of
 from streamnb.engine.journal.job_identity import JournalOrigin
 from streamnb.runtime import factories
+from streamnb.serving.access import Tokens
 from streamnb.serving.fast_path import FastPath
 from streamnb.serving.http_api import application
 from streamnb.serving.limits import RequestLimits
@@ -53,7 +54,12 @@ def answer_of(app, body, *, kind=JSON, method="POST"):
     """Status, type and body of an answer, and what was counted."""
     counted = []
     guarded = RequestLimits(
-        app, token="", is_local=True, most_bytes=1 << 20, rate=1e6, count=lambda *one: counted.append(one)
+        app,
+        tokens=Tokens({}),
+        is_local=True,
+        most_bytes=1 << 20,
+        rate=1e6,
+        count=lambda *one: counted.append(one),
     )
     headers = [(b"host", b"localhost"), (b"content-type", kind.encode())]
     scope = {

@@ -28,6 +28,7 @@ from streamnb.runtime.resent_dead_letters import ResendResult
 from streamnb.serving import learned_views as learning
 from streamnb.serving import log_follower
 from streamnb.serving import recent_records as watching
+from streamnb.serving.access import Tokens
 from streamnb.serving.http_api import application
 from streamnb.serving.learned_views import ModelPage
 from streamnb.serving.limits import RequestLimits
@@ -517,7 +518,12 @@ def ask(full, said):
     def made(token):
         app = application(NoModel(), CollectorRegistry(), said.extend, full, replay)
         return RequestLimits(
-            app, count=lambda *_: None, token=token, is_local=not token, most_bytes=1 << 20, rate=1e6
+            app,
+            count=lambda *_: None,
+            tokens=Tokens.of_one(token),
+            is_local=not token,
+            most_bytes=1 << 20,
+            rate=1e6,
         )
 
     apps = {}

@@ -5,23 +5,25 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import os
+import re
 import signal
 import ssl
 from contextlib import closing
-from pathlib import Path
 
 from streamnb.cli.commands.dlq import Selection, send_again
 from streamnb.cli.commands.label import writing
 from streamnb.config import Config
 from streamnb.config.config_literals import parse_address
-from streamnb.errors import ConfigError, told_as
+from streamnb.errors import ConfigError
 from streamnb.formats.terminal_text import emit
 from streamnb.queries.answers import rehearse_answers
 from streamnb.runtime import context, factories
 from streamnb.runtime.next_commands import repeated
 from streamnb.runtime.resent_dead_letters import ResendResult
+from streamnb.serving.access import Tokens
 from streamnb.telemetry.worker_observers import OutageReporter
 
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-fA-F:]+\](:\d{1,5})?")
 _LETTERS, _LETTER_SECONDS = 5000, 15.0
 """Limits of one request to send dead letters: number, and seconds."""
 
@@ -34,8 +36,9 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
     address = parse_address(options.listen)
     if address is None:
         raise ConfigError(f"--listen: expected HOST:PORT, got {options.listen!r}")
-    token, is_local = _token(options.token_file), _is_local(address[0])
-    _check_open(options, token, is_local=is_local)
+    is_local = _is_local(address[0])
+    _check_open(options, is_local=is_local)
+    origins = tuple(map(_origin, options.allow_origin))
     try:
         from streamnb.serving import http_server  # noqa: PLC0415  an extra
     except ImportError as error:
@@ -43,6 +46,7 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
             f"{options.module} needs FastAPI and uvicorn ({error}); pip install 'streamnb[web]'"
         ) from error
     waiting = OutageReporter(config.kafka.give_up_after)
+    tokens = Tokens.of_one("") if options.token_file is None else Tokens.of_file(options.token_file)
     context.existing_log(config, waiting).close()  # errors of the log show before kernels are compiled
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the server installs its own handler
     if not rests:
@@ -51,7 +55,7 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
     return http_server.serve(
         config,
         http_server.Listening(
-            address, token, options.certificate, options.private_key, options.rate, is_local=is_local
+            address, tokens, origins, options.certificate, options.private_key, options.rate, is_local
         ),
         (lambda verdicts: max(writing(config, verdicts, _refuse))) if config.topics.labels else None,
         lambda places, dry_run: _replayed(config, places, dry_run=dry_run),
@@ -64,14 +68,13 @@ def _refuse(why: str) -> None:
     raise ConfigError(f"{why} first")
 
 
-def _token(file: str | None) -> str:
-    if file is None:
-        return ""
-    with told_as(ConfigError, f"--token-file: {file} cannot be read", OSError, UnicodeDecodeError):
-        token = Path(file).read_text(encoding="utf-8").strip()
-    if not (token.isascii() and token.isprintable()) or len(token) < 16:
-        raise ConfigError(f"--token-file: {file}: expected one line of at least 16 ASCII characters")
-    return token
+def _origin(text: str) -> str:
+    """Return an origin as browsers send it. Raises ConfigError."""
+    if _ORIGIN.fullmatch(text) is None:
+        raise ConfigError(
+            f"--allow-origin {text}: expected SCHEME://HOST[:PORT], such as https://shop.example"
+        )
+    return text.lower()
 
 
 def _is_local(host: str) -> bool:
@@ -83,14 +86,14 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def _check_open(options: argparse.Namespace, token: str, *, is_local: bool) -> None:
+def _check_open(options: argparse.Namespace, *, is_local: bool) -> None:
     """Raise ConfigError for a public address without token or TLS."""
     if (options.certificate is None) != (options.private_key is None):
         raise ConfigError("--certificate and --private-key belong together")
     _check_certificate(options.certificate, options.private_key)
     if is_local:
         return
-    if not token:
+    if options.token_file is None:
         raise ConfigError(f"--listen {options.listen}: others can reach it; give --token-file, too")
     if options.certificate is None and not options.behind_proxy:
         raise ConfigError(

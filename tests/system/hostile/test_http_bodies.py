@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from streamnb import config as configuration
 from streamnb.queries.query_model import query_model_of
 from streamnb.runtime import factories
+from streamnb.serving.access import Tokens
 from streamnb.serving.http_api import application
 from streamnb.serving.http_schemas import Answer, Explained, ModelState, Problem, Token, Written
 from streamnb.serving.limits import RequestLimits
@@ -68,7 +69,9 @@ class Learned:
 def ask():
     """Asks the application behind its guard: status, and the body as JSON; and what it says of itself."""
     app = application(Learned(), CollectorRegistry(), lambda _: None)
-    guarded = RequestLimits(app, count=lambda *_: None, token="", is_local=True, most_bytes=1 << 20, rate=1e9)
+    guarded = RequestLimits(
+        app, count=lambda *_: None, tokens=Tokens({}), is_local=True, most_bytes=1 << 20, rate=1e9
+    )
 
     def asked(path, body=None):
         scope = {
@@ -159,7 +162,7 @@ def test_large_bodies_are_bounded_together_and_those_of_many_values_are_read_one
             await send({"type": "http.response.start", "status": 200, "headers": []})
 
         guarded = RequestLimits(
-            app, count=lambda *_: None, token="", is_local=True, most_bytes=most, rate=1e9
+            app, count=lambda *_: None, tokens=Tokens({}), is_local=True, most_bytes=most, rate=1e9
         )
         large, many = [b"a" * (most // 2)] * 2, b"[" + b"0," * 50_000 + b"0]"
         given.set()
