@@ -74,7 +74,7 @@ class Tokens:
         """Return the client with a token; None if there is none."""
         digest = hashlib.sha256(token).digest()
         found = None
-        for known, client in self._clients.items():  # all, so that the time says nothing
+        for known, client in self._clients.items():  # all: the time is the same for each
             if hmac.compare_digest(known, digest):
                 found = client
         return found

@@ -17,11 +17,11 @@ from streamnb.engine.ports import NewRecord, Record, WriteRequest
 from streamnb.errors import LogError, MalformedEvent, Unavailable
 from streamnb.formats.codec import decode_events, record_key
 from streamnb.runtime import context
-from streamnb.serving.event_writer import EventWriter
 from streamnb.serving.http_schemas import MOST_EVENTS, EventInputs, EventsWritten, RecordsPage
 from streamnb.serving.problem_details import ProblemError
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.record_feed import Cursor, Gap, Page, RecordFeed
+from streamnb.serving.request_writer import RequestWriter
 
 _LINES = "application/x-ndjson"
 _WRITE_SECONDS = 20.0  # to wait for the log
@@ -44,7 +44,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     keys: list[str] | None = None
 
 
-class _Head(msgspec.Struct):
+class _FilteredFields(msgspec.Struct):
     """The fields of a prediction by which pages and streams are filtered."""
 
     id: str = ""
@@ -53,7 +53,7 @@ class _Head(msgspec.Struct):
 
 
 _decode_body = msgspec.json.Decoder(_Body).decode
-_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_head = msgspec.json.Decoder(_FilteredFields).decode
 _decode_note = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
 
@@ -66,7 +66,7 @@ class EventSending:
         predictions: the feed of predictions.
     """
 
-    def __init__(self, config: Config, writer: EventWriter, predictions: RecordFeed) -> None:
+    def __init__(self, config: Config, writer: RequestWriter, predictions: RecordFeed) -> None:
         self._config, self._writer, self._predictions = config, writer, predictions
         self._schema = context.schema(config)
         self.topic = config.topics.events[0]
@@ -211,12 +211,12 @@ def _answer(
     return Response(body, status, dict(headers), "application/json")
 
 
-def _head(record: Record) -> _Head:
+def _head(record: Record) -> _FilteredFields:
     """Return the filtered fields of a record; empty ones for a record that is not a prediction."""
     try:
         return _decode_head(record.value)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return _Head()
+        return _FilteredFields()
 
 
 class _Filter(msgspec.Struct, frozen=True):

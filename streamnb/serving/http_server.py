@@ -23,7 +23,6 @@ from streamnb.config import Config
 from streamnb.errors import AddressTaken, ConfigError
 from streamnb.events import LabelRecord
 from streamnb.serving.access import Tokens
-from streamnb.serving.event_writer import EventWriter
 from streamnb.serving.fast_path import FastPath
 from streamnb.serving.http_api import application, metrics_of
 from streamnb.serving.http_events import EventSending
@@ -33,6 +32,7 @@ from streamnb.serving.problem_details import MEDIA_TYPE, encoded_problem
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.record_feed import RecordFeed
 from streamnb.serving.replica import Replica
+from streamnb.serving.request_writer import RequestWriter
 from streamnb.values.messages import Message
 
 _MOST_CONNECTIONS = 256
@@ -175,7 +175,7 @@ def serve(
     registry, count = metrics_of(replica)
     topics = {"predictions": config.topics.predictions, "alerts": config.topics.alerts}
     feeds = {name: RecordFeed(config, topic, tell) for name, topic in topics.items() if topic}
-    writer = EventWriter(config, tell)
+    writer = RequestWriter(config, tell)
     sending = EventSending(config, writer, feeds["predictions"])
     app = application(replica, registry, write, watch, replay, sending, feeds)
     host, port = listening.address

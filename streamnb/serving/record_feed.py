@@ -143,16 +143,16 @@ class RecordFeed(FollowerThread):
     """Follows one topic from its first use on.
 
     Args:
-        config: of the learner.
+        config: the learner's configuration.
         topic: the topic.
-        tell: callback that receives the reason for each restart.
+        report: callback that receives the reason for each restart.
     """
 
     _again = "streams over HTTP continue"
     _join_seconds = 2.0
 
-    def __init__(self, config: Config, topic: str, tell: Callable[[Message], None]) -> None:
-        super().__init__(config, tell)
+    def __init__(self, config: Config, topic: str, report: Callable[[Message], None]) -> None:
+        super().__init__(config, report)
         self.topic = topic
         self.problem = "the topic has not been read yet"
         self._topic_id = ""
@@ -161,7 +161,7 @@ class RecordFeed(FollowerThread):
         self._order: deque[int] = deque()  # partition of each kept record, oldest first
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._history = ThreadPoolExecutor(1, "recordhistory")
-        self._log: Log | None = None  # of that thread
+        self._log: Log | None = None  # used by that thread alone
         self._is_started = False
 
     def close(self) -> None:
@@ -295,7 +295,7 @@ class RecordFeed(FollowerThread):
                 self._log = context.existing_log(self.config)
             log = self._log
             moved, gaps = caught_up(cursor, log.topic_id(self.topic), log.offset_ranges(self.topic))
-            share = -(-limit // len(moved.offsets))  # no partition waits for the end of another one
+            share = -(-limit // len(moved.offsets))  # no partition waits until another has ended
             records = [
                 record
                 for number, offset in enumerate(moved.offsets)

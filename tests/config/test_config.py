@@ -1351,7 +1351,7 @@ CHANGES = {
     "log.url": "sqlite:///y.db", "log.client": "librdkafka", "log.session_timeout": "1s", "log.hang_timeout": "1s", "kafka.client": "{ ssl_cafile = 'x' }",
     "kafka.username": "u", "kafka.password": "w", "kafka.password_file": "f", "kafka.token_file": "t", "kafka.key_password_file": "k", "kafka.transaction_timeout": "1s",
     "kafka.give_up_after": "1s", "topics.events": "e", "topics.predictions": "p", "topics.metrics": "m",
-    "topics.dead_letters": "d", "topics.journal": "j", "topics.labels": "l", "topics.alerts": "a", "topics.tenants": "s", "topics.partitions": "2", "topics.replication": "2",
+    "topics.dead_letters": "d", "topics.journal": "j", "topics.labels": "l", "topics.alerts": "a", "topics.tenants": "s", "topics.requests": "r", "topics.partitions": "2", "topics.replication": "2",
     "topics.retention": "1d",
     "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB", "events.letter_bytes": "9KiB", "events.entity": "$.e", "events.clock": "event", "events.repeats": "skip", "events.partitions": "[1, 0]",
     "attributes": '[{name="text", kind="text"}]', "model.name": "other", "model.kind": "naive_bayes", "model.alpha": "2", "model.m": "2",

@@ -114,7 +114,7 @@ def test_each_code_in_the_source_is_listed_and_each_listed_code_is_used():
     found = set(CODES.values())
     for source in sources("serving").values():
         for node in calls(source):
-            if called(node) in {"_ProblemError", "_RefusedError", "problem", "encoded_problem", "_problem"}:
+            if called(node) in {"ProblemError", "_RefusedError", "problem", "encoded_problem", "_problem"}:
                 codes = [*node.args[2:3], *(one.value for one in node.keywords if one.arg == "code")]
                 found |= set().union(*(names_in(one) or set() for one in codes))
     assert found - {""} == set(PROBLEMS)

@@ -32,7 +32,7 @@ from streamnb.engine.ports import (
 )
 from streamnb.engine.topic_plan import FoundTopic, FoundTopics, TopicSpec
 from streamnb.errors import Fenced, LogError, NotElected, UnknownTopic
-from streamnb.event_logs.request_index import RequestIndex, stored_bytes
+from streamnb.event_logs.sqlite.sqlite_requests import SqliteRequests
 from streamnb.event_logs.sqlite.sqlite_store import CHECKPOINT_BYTES, FETCH_BYTES, OffsetRange, SqliteStore
 from streamnb.formats.journal_record import last_number
 
@@ -143,7 +143,7 @@ class SqliteLog(Log):
         self._closed = False
         self._store = SqliteStore(path, patience)
         self._journal = SqliteJournal(self._store, Partition(journal_topic, 0))
-        self._requests = RequestIndex(self._store.db)
+        self._requests = SqliteRequests(self._store, clock)
 
     # Ownership
 
@@ -328,18 +328,7 @@ class SqliteLog(Log):
         """Write requests and their keys in one transaction; see `Log.append_requests`."""
         for request in requests:
             self._journal.refuse(request.records)
-        with self._store.transaction("IMMEDIATE"):
-            now = self._clock()
-            self._requests.forget(now)
-            return [self._append_request(request, now) for request in requests]
-
-    def _append_request(self, request: WriteRequest, now: float) -> WriteOutcome:
-        if request.key and (known := self._requests.find(request.key, now)) is not None:
-            return known.outcome(request)
-        places = self._store.insert_placed(request.records, now)
-        if request.key:
-            self._requests.put(request.key, stored_bytes(request, places, now), now)
-        return WriteOutcome(places, request.note)
+        return self._requests.append(requests)
 
     def forwarded(self, topic: str) -> Mapping[Partition, Forwarded]:
         """Return how far `forward` has forwarded a topic."""

@@ -341,7 +341,7 @@ class SqliteStore:
 
     def insert(self, records: Sequence[NewRecord], now: float) -> None:
         """Insert records and advance the ends, inside a transaction. Raises `UnknownTopic`."""
-        tails = {topic: self._tails(topic) for topic in {record.topic for record in records}}
+        tails = {topic: self.tails(topic) for topic in {record.topic for record in records}}
         self.db.executemany(
             "INSERT INTO records VALUES (?, ?, ?, ?, ?)",
             [
@@ -353,16 +353,6 @@ class SqliteStore:
             "UPDATE partitions SET next = ? WHERE partition_id = ?",
             [end for tail in tails.values() for end in zip(tail.ends, tail.ids, strict=True)],
         )
-
-    def insert_placed(self, records: Sequence[NewRecord], now: float) -> list[tuple[Partition, int]]:
-        """Insert records as `insert` does; return the partition and offset of each."""
-        tails = {topic: self._tails(topic) for topic in {record.topic for record in records}}
-        places = [tails[record.topic].place(record.key) for record in records]  # as `insert` takes them
-        self.insert(records, now)
-        return [
-            (Partition(topic, tails[topic].ids.index(place >> OFFSET_BITS)), place & OFFSET_MASK)
-            for (topic, *_), place in zip(records, places, strict=True)
-        ]
 
     # Positions
 
@@ -457,7 +447,8 @@ class SqliteStore:
         rows = ((topic, number) for number in numbers)
         self.db.executemany("INSERT INTO partitions (topic, number) VALUES (?, ?)", rows)
 
-    def _tails(self, topic: str) -> _Tails:
+    def tails(self, topic: str) -> _Tails:
+        """Return the ends of a topic's partitions, for one write. Raises `UnknownTopic`."""
         query = "SELECT partition_id, next FROM partitions WHERE topic = ? ORDER BY number"
         ends = self.db.execute(query, (topic,)).fetchall()
         if not ends:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import socket
 import threading
 import time
 from collections import Counter
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +118,39 @@ def test_every_event_and_every_prediction_comes_once_while_learner_and_server_ar
         own = [json.loads(record.value)["id"] for record in part]
         mine = set(own)
         assert [one.id for one in followed if one.id in mine] == own
+
+
+class EnoughError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("program", ["sqlite"], indirect=True)
+def test_the_application_of_the_page_runs_as_it_stands_there(program):
+    """It follows predictions for ever: the test ends it at the third line of that loop."""
+    program.start("run")
+    _, port, _ = serving(program)
+    page = (Path(__file__).parents[3] / "docs" / "applications.md").read_text()
+    (code,) = re.findall(r"^```py\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert len(code.splitlines()) <= 15
+    told = []
+
+    def tell(*words):
+        told.append(words)
+        if len(told) == 2 + 3:
+            raise EnoughError
+
+    def send():
+        with Client(f"http://127.0.0.1:{port}") as client:
+            while len(told) < 5:
+                client.send(event(len(told)))
+                time.sleep(0.2)
+
+    threading.Thread(target=send, daemon=True).start()
+    code = code.replace("127.0.0.1:8000", f"127.0.0.1:{port}")
+    with pytest.raises(EnoughError):
+        exec(compile(code, "applications.md", "exec"), {"print": tell})  # noqa: S102  our own
+    assert [words[0] for words in told[:2]] == ["t-1", "t-2"]
+    assert all(words[2] for words in told[2:])
 
 
 def records_of(log, partition):

@@ -54,24 +54,24 @@ class _Waiting(NamedTuple):
             self.loop.call_soon_threadsafe(hand_over)
 
 
-class EventWriter:
+class RequestWriter:
     """Writes requests in the order in which they arrive.
 
     Invariant: the thread alone uses the log, and holds at most one write in progress.
 
     Args:
-        config: of the learner.
-        tell: callback that receives the reason when the log fails, once for each distinct reason.
+        config: the learner's configuration.
+        report: callback that receives the reason when the log fails, once for each distinct reason.
     """
 
-    def __init__(self, config: Config, tell: Callable[[Message], None]) -> None:
-        self._config, self._tell = config, tell
+    def __init__(self, config: Config, report: Callable[[Message], None]) -> None:
+        self._config, self._report_failure = config, report
         self._waiting: deque[_Waiting] = deque()
         self._bytes, self._problem = 0, ""
         self._changed = threading.Condition()
         self._stopping = False
         self._log: Log | None = None
-        self._thread = threading.Thread(target=self._run, name="eventwriter", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="requestwriter", daemon=True)
 
     def start(self) -> None:
         """Start the thread; the log is opened by the first request."""
@@ -151,7 +151,9 @@ class EventWriter:
         """Log a new reason, and open the log again for the next request."""
         if str(error) != self._problem:
             self._problem = str(error)
-            self._tell(Message("events-not-written", f"events over HTTP: {error}", error=str(error)))
+            self._report_failure(
+                Message("events-not-written", f"events over HTTP: {error}", error=str(error))
+            )
         if self._log is not None and isinstance(error, LogError):
             log, self._log = self._log, None
             with suppress(StreamnbError):
