@@ -112,9 +112,8 @@ class _VowpalLines:
                 f"{len(fields)} fields before the bar, expected at most label, importance and base"
             )
         if more and _number(more[0]) != 1.0:
-            self._note_once(
-                "weights-not-read", f"importances, such as {more[0]}, are not read: each event counts once"
-            )
+            text = f"importances, such as {more[0]}, are not read: each event counts once"
+            self._note_once(Message("weights-not-read", text, line=self._source.line))
         record["label"] = label_name(label)
         return record
 
@@ -124,12 +123,13 @@ class _VowpalLines:
                 text = (
                     f"the words of namespace {name!r} are one value; --text-column {name} reads them as the "
                 )
-                self._note_once("text-as-value", f"{text}text, and `streamnb init` declares texts")
+                text += "text, and `streamnb init` declares texts"
+                self._note_once(Message("text-as-value", text, line=self._source.line))
 
-    def _note_once(self, event: str, text: str) -> None:
-        if event not in self._noted:
-            self._noted.add(event)
-            self._source.note(Message(event, text, line=self._source.line))
+    def _note_once(self, message: Message) -> None:
+        if message.event not in self._noted:
+            self._noted.add(message.event)
+            self._source.note(message)
 
 
 def _number(written: str) -> float:

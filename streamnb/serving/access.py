@@ -30,6 +30,7 @@ _SHORTEST_TOKEN = 16
 _WRITES: Mapping[tuple[str, str], Role] = {
     ("POST", "/events"): "send",
     ("POST", "/labels"): "label",
+    ("POST", "/labels/undo"): "label",
     ("POST", "/page/label"): "label",
     ("POST", "/page/replay"): "admin",
 }

@@ -4,47 +4,38 @@ from __future__ import annotations
 
 import json
 import math
-import time
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Annotated, Any
-from urllib.parse import unquote_to_bytes
 
-import anyio
-from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, HTTPException, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from streamnb.engine.labels.source_label_store import MOST_SOURCES_IN_ALL
-from streamnb.engine.labels.source_labels import LIMIT_OF_SOURCES, SourceLabel
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError, told_as
 from streamnb.events import Event, LabelRecord
-from streamnb.formats.codec import decode_label, encode_label
-from streamnb.formats.event_schema import EventSchema
-from streamnb.queries.answers import explained, held, known_of
+from streamnb.queries.answers import explained, known_of
 from streamnb.queries.query_model import QueryModel, readiness
 from streamnb.serving.fast_path import PATH, answered
-from streamnb.serving.http_events import EventSending, add_records, add_sending
+from streamnb.serving.http_events import EventSending, add_sending
+from streamnb.serving.http_labels import add_labels, check_path, has_refused, too_many_sources
+from streamnb.serving.http_records import add_records
 from streamnb.serving.http_schemas import (
     Answer,
     Asking,
     Explained,
-    Held,
-    LabelInputs,
     ModelState,
     Problem,
     Question,
     Token,
     Why,
-    Written,
 )
 from streamnb.serving.live_page import PageActions, Replaying, add_pages
 from streamnb.serving.live_views import SOURCE
@@ -52,10 +43,9 @@ from streamnb.serving.problem_details import MEDIA_TYPE, ProblemError, encoded_p
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.record_feed import RecordFeed
 from streamnb.serving.replica import Replica
-from streamnb.values.messages import Message
-from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
 
 _UNREADABLE, _NOT_FOUND, _CONFLICT, _UNSUPPORTED, _WRONG, _NOT_READY = 400, 404, 409, 415, 422, 503
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 _LABELS_SECONDS = 5.0  # to wait for others that write labels
 _MOST_EXPLAINED = 32 << 10  # characters
 _LABELS_AT_ONCE = 4  # requests that ask the replica about the labels that they wrote
@@ -100,7 +90,7 @@ def application(
         watch: of the live page; None without the page.
         replay: sends dead letters again, or previews that.
         sending: writes events; None does not offer it.
-        feeds: "predictions" or "alerts" -> the feed of the topic.
+        feeds: "predictions", "alerts" or "labels" -> the feed of the topic.
     """
     app = FastAPI(
         title="streamnb",
@@ -117,18 +107,18 @@ def application(
     _describe(app)
     _add_errors(app)
     _ask(app, replica, stands)
-    put = _report(app, replica, write)
     _watch(app, replica, registry, stands)
     if sending is not None:
         add_sending(app, sending)
     for name, feed in feeds.items():
         add_records(app, name, feed, watch)
+    put = add_labels(app, replica, write)
     if watch is not None:
 
         async def say(id_: str, label: str) -> None:
             said = [LabelRecord(id_, label, SOURCE)]
-            if await run_sync(_has_refused, replica, said):
-                raise HTTPException(_CONFLICT, _too_many_sources(SOURCE))
+            if await run_sync(has_refused, replica, said):
+                raise HTTPException(_CONFLICT, too_many_sources(SOURCE))
             await put(said)
 
         add_pages(app, watch, replica, PageActions(say if write else None, replay))
@@ -198,8 +188,11 @@ def _problem(
     return Response(body, status, {**again, **(headers or {})}, MEDIA_TYPE)
 
 
-def metrics_of(replica: Replica) -> tuple[CollectorRegistry, Callable[[str, int], None]]:
-    """Return the Prometheus metrics of a replica, and a callback that counts answers by path and status."""
+def metrics_of(replica: Replica) -> tuple[CollectorRegistry, Callable[[str, int, float], None]]:
+    """Return the Prometheus metrics of a replica, and a callback that counts answers.
+
+    The callback takes the path, the status, and the seconds until the answer began.
+    """
     registry = CollectorRegistry()
     for name, key, what in (
         ("journal_record", "journal", "The last journal record that the replica followed."),
@@ -211,7 +204,18 @@ def metrics_of(replica: Replica) -> tuple[CollectorRegistry, Callable[[str, int]
         gauge.set_function(partial(_number, replica, key))
     told = "Requests that were answered, or refused."
     answers = Counter("streamnb_replica_requests", told, ("path", "code"), registry=registry)
-    return registry, lambda path, code: answers.labels(path, str(code)).inc()
+    told = "From the arrival of a request until its answer began."
+    seconds = Histogram(
+        "streamnb_replica_request_seconds", told, ("path",), buckets=_BUCKETS, registry=registry
+    )
+    build = Gauge("streamnb_build_info", "The version of streamnb.", ("version",), registry=registry)
+    build.labels(version("streamnb")).set(1)
+
+    def count(path: str, code: int, took: float) -> None:
+        answers.labels(path, str(code)).inc()
+        seconds.labels(path).observe(took)
+
+    return registry, count
 
 
 def _ask(app: FastAPI, replica: Replica, stands: Callable[[], dict[str, Any]]) -> None:
@@ -245,18 +249,9 @@ def _ask(app: FastAPI, replica: Replica, stands: Callable[[], dict[str, Any]]) -
     @app.get("/tokens/{word:text}", response_model=Token)
     def get_token(request: Request, word: Annotated[str, Path(min_length=1, max_length=1000)]) -> Response:
         """Return what the model knows of one word or value."""
-        _check_path(request, "word")
+        check_path(request, "word")
         with asked() as model:
             return JSONResponse(known_of(model, word))
-
-    @app.get("/labels/{id:text}", response_model=Held)
-    def get_label(
-        request: Request, id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]
-    ) -> Response:
-        """Return the label in force for the newest event of this id, its source, and other labels."""
-        _check_path(request, "id")
-        with asked():
-            return JSONResponse(_held(replica, id_))
 
     @app.get("/model", response_model=ModelState)
     def get_model() -> Response:
@@ -265,119 +260,6 @@ def _ask(app: FastAPI, replica: Replica, stands: Callable[[], dict[str, Any]]) -
             weights = {str(label): weight for label, weight in model.model.class_weights.items()}
             attributes, ready = model.model.n_attributes, readiness(weights, model.min_learns)
         return JSONResponse({"classes": weights, "attributes": attributes, **ready, **stands()})
-
-
-def _check_path(request: Request, what: str) -> None:
-    try:
-        unquote_to_bytes(request.scope.get("raw_path", b"")).decode()
-    except UnicodeDecodeError:
-        raise ProblemError(_UNREADABLE, f"the {what} in the path is not UTF-8", "not-utf-8") from None
-
-
-def _held(replica: Replica, event_id: str) -> dict[str, Any]:
-    following = replica.following
-    assert following is not None  # noqa: S101  it was asked
-    late = following.learner.late
-    if late is None:
-        raise HTTPException(_CONFLICT, "topics.labels is not set: labels arrive only inside their events")
-    said = late.source_labels_of(event_id)
-    if said is None:
-        waits = "a label waits for it" if late.labels_before(event_id) else "nor did a label"
-        forgotten = "was forgotten, or " if following.checkpoint.origin.floor >= 0 else ""
-        raise ProblemError(
-            _NOT_FOUND,
-            f"no event of this id has come by journal record {following.checkpoint.n}, and {waits}; or it "
-            f"{forgotten}is kept no longer (labels.window, labels.memory): "
-            "`streamnb explain --id` looks in the log",
-            "unknown-event",
-        )
-    return held(said, following.checkpoint.n)
-
-
-def _report(
-    app: FastAPI, replica: Replica, write: Callable[[list[LabelRecord]], object] | None
-) -> Callable[[list[LabelRecord]], Awaitable[None]]:
-    """Add the path that writes labels; return the function that writes them.
-
-    One request writes at a time, so that a log that hangs blocks no thread of the queries.
-    """
-    one_writes, few_look = CapacityLimiter(1), CapacityLimiter(_LABELS_AT_ONCE)
-
-    async def put(said: list[LabelRecord]) -> None:
-        if write is None:
-            raise HTTPException(_CONFLICT, "topics.labels is not set: no learner would read them")
-        schema, now = EventSchema(clock=replica.config.events.clock), time.time()
-        found = [_label_record(one, place, schema, now) for place, one in enumerate(said)]
-        try:
-            with anyio.fail_after(_LABELS_SECONDS):
-                await run_sync(write, found, limiter=one_writes)
-        except ConfigError as error:  # according to the journal, the learner does not read the topic
-            raise HTTPException(_CONFLICT, str(error)) from error
-        except TimeoutError as error:
-            raise LogError("the log is busy with labels of others; none was written: ask again") from error
-
-    @app.post("/labels", response_model=Written)
-    async def write_labels(verdicts: LabelInputs) -> Response:
-        """Write labels durably: late ones, corrections, and null to take back."""
-        said = [LabelRecord(**one.model_dump()) for one in verdicts.labels]
-        await put(said)
-        return JSONResponse(await run_sync(_accepted, replica, said, limiter=few_look))
-
-    return put
-
-
-def _accepted(replica: Replica, said: Sequence[LabelRecord]) -> dict[str, Any]:
-    with replica.lock:
-        following = replica.following
-        late = None if following is None else following.learner.late
-        if following is None or late is None:  # no model yet, or one from before labels arrived separately
-            unknown = {"event_known": None, "class_known": None, "holds": None}
-            each = [{"id": one.id, **unknown} for one in said]
-            return {"written": len(said), "labels": each, "journal": None}
-        journal = following.checkpoint.n
-        classes = {str(label): n for label, n in following.learner.model.class_weights.items()}
-        statements = [late.source_labels_of(one.id) for one in said]
-        each = [_known(one, found, classes, journal) for one, found in zip(said, statements, strict=True)]
-        is_refused = late.refused_sources([(one.id, one.source) for one in said])
-        alike = {folded(label): label for label in sorted(classes, key=classes.__getitem__) if classes[label]}
-        schema = following.learner.settings.schema
-    for one, known, is_one_too_many in zip(said, each, is_refused, strict=True):
-        if is_one_too_many:
-            text = _too_many_sources(one.source)
-            known["warning"] = Message("label-source-refused", text, source=one.source)
-            continue
-        label = one.label and schema.named(one.label)
-        if label and not classes.get(label) and (near := alike.get(folded(label))) is not None:
-            text = f"label {label!r}: did you mean {near!r}? {ALIKE}"
-            known["warning"] = Message("labels-alike", text, labels=[label, near])
-    return {"written": len(said), "labels": each, "journal": journal}
-
-
-def _has_refused(replica: Replica, said: Sequence[LabelRecord]) -> bool:
-    """Return whether the learner would refuse one of these labels for its source."""
-    with replica.lock:
-        following = replica.following
-        late = None if following is None else following.learner.late
-        return late is not None and any(late.refused_sources([(one.id, one.source) for one in said]))
-
-
-def _too_many_sources(source: str) -> str:
-    return (
-        f"the learner will refuse this label, because its source {source!r} is one too many: "
-        f"{LIMIT_OF_SOURCES}, and a stream of {MOST_SOURCES_IN_ALL:,}"
-    )
-
-
-def _known(
-    one: LabelRecord, said: Sequence[SourceLabel] | None, classes: Container[str], journal: int
-) -> dict[str, Any]:
-    state = held(said or (), journal)
-    return {
-        "id": one.id,
-        "event_known": said is not None,
-        "class_known": None if one.label is None else one.label in classes,
-        "holds": None if state["label"] is None else {key: state[key] for key in ("label", "source", "ts")},
-    }
 
 
 def _watch(
@@ -403,19 +285,6 @@ def _watch(
 def _event(model: QueryModel, given: Asking, place: int) -> Event:
     with told_as(ConfigError, f"event {place}", MalformedEvent, ConfigError, UnicodeEncodeError):
         return model.of_text(given) if isinstance(given, str) else model.of_object(given)
-
-
-def _label_record(said: LabelRecord, place: int, schema: EventSchema, now: float) -> LabelRecord:
-    """Return a label record as a learner will read it if the log records it now.
-
-    Raises ConfigError, with its position, if it would be a dead letter or is invisible.
-    """
-    with told_as(ConfigError, f"label {place}", MalformedEvent, UnicodeEncodeError):
-        checked = decode_label(encode_label(said), schema, now)
-    assert isinstance(checked, LabelRecord)  # noqa: S101
-    if said.label is not None and not is_visible(said.label):
-        raise ConfigError(f"label {place}: {INVISIBLE}")
-    return checked
 
 
 def _number(replica: Replica, key: str) -> float:

@@ -118,6 +118,7 @@ class RecordsPage(BaseModel):
     gaps: list[SkippedRecords]
     predictions: list[dict[str, Any]] | None = None
     alerts: list[dict[str, Any]] | None = None
+    labels: list[dict[str, Any]] | None = None
 
 
 class Why(_Asked):
@@ -250,6 +251,9 @@ class Accepted(BaseModel):
             of null.
         holds: the label in force at journal record `journal`, which does not include the label just written;
             null if no label is in force.
+        learned: whether the model follows the label now; only if the request waits for it.
+        undo: pass it to `POST /labels/undo` to restore the label that the source had before; null if the
+            event is not known.
         warning: present if the model has learned no example of the label, but some of a class that differs
             from it only by case, blanks or Unicode form; or if the learner will refuse the label, because
             its source is one too many.
@@ -259,7 +263,15 @@ class Accepted(BaseModel):
     event_known: bool | None
     class_known: bool | None
     holds: Statement | None
+    learned: bool | None = None
+    undo: str | None = None
     warning: str | None = None
+
+
+class Undo(_Asked):
+    """What to undo: `undo` of a label that was written."""
+
+    undo: Annotated[str, Field(min_length=1, max_length=8000)]
 
 
 class Written(BaseModel):

@@ -173,7 +173,11 @@ def serve(
     """Answer until a signal. Raises ConfigError where the address cannot be listened on."""
     replica, watch = Replica(config, tell, rests=rests), RecentRecords(config, tell)
     registry, count = metrics_of(replica)
-    topics = {"predictions": config.topics.predictions, "alerts": config.topics.alerts}
+    topics = {
+        "predictions": config.topics.predictions,
+        "alerts": config.topics.alerts,
+        "labels": config.topics.labels,
+    }
     feeds = {name: RecordFeed(config, topic, tell) for name, topic in topics.items() if topic}
     writer = RequestWriter(config, tell)
     sending = EventSending(config, writer, feeds["predictions"])

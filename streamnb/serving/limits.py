@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from contextlib import nullcontext, suppress
@@ -44,7 +45,7 @@ class RequestLimits:
         rate: requests a second of one client, on average, after a burst of `BURST`; `/live` and `/ready` do
             not count. A client is known by its token, or else by its address.
         origins: other origins whose pages may ask, such as ``https://shop.example``.
-        count: called with the route and the status of each answer.
+        count: called with the route and the status of each answer, and the seconds until it began.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class RequestLimits:
         is_local: bool,
         most_bytes: int,
         rate: float,
-        count: Callable[[str, int], None],
+        count: Callable[[str, int, float], None],
         host: str = "localhost",
         origins: Collection[str] = (),
     ) -> None:
@@ -75,9 +76,12 @@ class RequestLimits:
         if scope["method"] == "HEAD":  # the server leaves the body out
             scope = {**scope, "method": "GET"}
 
+        began = time.perf_counter()
+
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._count(getattr(scope.get("route"), "path", "other"), message["status"])
+                seconds = time.perf_counter() - began
+                self._count(getattr(scope.get("route"), "path", "other"), message["status"], seconds)
             await send(message)
 
         held = 0

@@ -159,6 +159,7 @@ PROBLEMS: Mapping[str, Level] = {
     "too-large": _WARNING,
     "labels-not-read": _WARNING,
     "key-reused": _WARNING,
+    "label-changed": _WARNING,
     "keys-not-kept": _WARNING,
     "events-refused": _WARNING,
     "unsupported-media-type": _WARNING,

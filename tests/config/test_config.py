@@ -1405,7 +1405,7 @@ def changes_the_hash_where_it_should(key):
     after = load(None, {variable(key): CHANGES[key]}, beside)
     assert before != after
     shapes = key.split(".")[0] not in {"log", "kafka", "http", "commit", "snapshots", "scorers"} and key not in {
-        "topics.partitions", "topics.replication", "topics.retention"
+        "topics.requests", "topics.partitions", "topics.replication", "topics.retention"
     }  # fmt: skip
     assert (config_hash(before) != config_hash(after)) == shapes
 

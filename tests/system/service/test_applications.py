@@ -192,6 +192,35 @@ def test_a_client_sends_waits_corrects_and_asks(program):
         assert first
 
 
+def test_a_label_is_waited_for_and_undone_unless_it_changed_meanwhile(program):
+    program.start("run")
+    _, _, ask = serving(program)
+    ask("/events?wait=prediction&timeout=20", {"events": [event(1), event(2)]})
+
+    def label(said, **more):
+        body = {"labels": [{"id": "m1", "label": said, "source": "ann", **more}]}
+        return ask("/labels?wait=learned&timeout=20", body)[1]["labels"][0]
+
+    until(lambda: ask("/labels/m1")[0] == 200)
+    own = ask("/labels/m1")[1]["label"]
+    first = label("one")
+    assert first["learned"]
+    second = label("two")
+    assert ask("/labels/m1")[1]["label"] == "two"
+    status, found = ask("/labels/undo", {"undo": first["undo"]})
+    assert (status, found["code"]) == (409, "label-changed")
+    assert ask("/labels/undo", {"undo": second["undo"]})[0] == 200
+    until(lambda: ask("/labels/m1")[1]["label"] == "one")
+    assert ask("/labels/undo", {"undo": second["undo"]})[1]["code"] == "label-changed"
+    assert label("one")["undo"] is None  # nothing to undo: the source said so already
+    assert ask("/labels/undo", {"undo": first["undo"]})[0] == 200  # the source had none before
+    until(lambda: ask("/labels/m1")[1]["label"] == own)
+    assert ask("/labels/undo", {"undo": "nonsense"})[0] == 422
+    _, page = ask("/labels?limit=1000")
+    assert [one["label"] for one in page["labels"]] == ["one", "two", "one", "one", None]
+    assert ask(f"/labels?after={page['next']}")[1]["labels"] == []
+
+
 def test_repeated_requests_get_the_first_answer_whatever_was_refused(program):
     _, _, ask = serving_without_model(program)
     body = {"events": [{"id": "a", "text": "x"}, {"text": "no id"}, {"id": "b", "text": "y"}]}
@@ -237,7 +266,7 @@ def asker(port):
         (b'{"events": []}', 422, "invalid-request", "events"),
         (b'{"events": "a"}', 422, "invalid-request", "events"),
         (b'{"events": [1]}', 422, "events-refused", "event 0"),
-        (b'{"events": [{"id": 1, "text": "x"}]}', 422, "events-refused", "$.id"),
+        (b'{"events": [{"id": [1], "text": "x"}]}', 422, "events-refused", "$.id"),
         (b'{"events": [{"id": "a"}], "more": 1}', 422, "invalid-request", "more"),
         (b'{"events": [{"id": "a"}], "keys": []}', 422, "invalid-request", "keys"),
         (b'{"events": [{"id": "a", "text": "\xff"}]}', 422, "events-refused", "utf8"),

@@ -35,7 +35,8 @@ from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import context, factories
 from streamnb.scoring.new_class_probability import published_new_class_probability
 from streamnb.serving import replica as following
-from streamnb.serving.http_api import _held, application
+from streamnb.serving.http_api import application
+from streamnb.serving.http_labels import held_answer
 from streamnb.serving.http_schemas import Problem
 from streamnb.serving.http_server import _MOST_CONNECTIONS, _Bounded
 from streamnb.serving.log_follower import FairLock
@@ -304,7 +305,7 @@ def test_a_replica_is_the_learner_bit_for_bit_after_a_rollback_and_a_rebuild_too
 
 def why_no_label(replica, event_id):
     with replica.lock, pytest.raises(HTTPException) as refused:
-        _held(replica, event_id)
+        held_answer(replica, event_id)
     return refused.value.detail
 
 

@@ -1,0 +1,270 @@
+"""HTTP paths of labels: write, undo, and ask which label is in force."""
+
+from __future__ import annotations
+
+import binascii
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Container, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+import anyio
+import msgspec
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from streamnb.engine.labels.source_label_store import MOST_SOURCES_IN_ALL
+from streamnb.engine.labels.source_labels import LIMIT_OF_SOURCES, SourceLabel
+from streamnb.errors import ConfigError, LogError, MalformedEvent, told_as
+from streamnb.events import LabelRecord
+from streamnb.formats.codec import decode_label, encode_label
+from streamnb.formats.event_schema import EventSchema
+from streamnb.queries.answers import held
+from streamnb.serving.http_schemas import Held, LabelInputs, Undo, Written
+from streamnb.serving.problem_details import ProblemError
+from streamnb.serving.replica import Replica
+from streamnb.values.messages import Message
+from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
+
+_UNREADABLE, _NOT_FOUND, _CONFLICT, _WRONG = 400, 404, 409, 422
+_LABELS_SECONDS = 5.0  # to wait for other requests that write labels
+_LABELS_AT_ONCE = 4  # requests that ask the replica about the labels that they wrote
+_UNDO_SECONDS = 5.0  # to wait until the model has followed the label
+_LOOK_SECONDS = 0.02
+
+
+class _UndoToken(NamedTuple):
+    """The label of a source that was written, and the label that the source had before."""
+
+    id: str
+    source: str
+    written: str | None
+    before: str | None
+
+    def __str__(self) -> str:
+        return urlsafe_b64encode(msgspec.json.encode(self)).decode()
+
+    @classmethod
+    def parse(cls, text: str) -> _UndoToken:
+        """Return the token of a text. Raises ConfigError."""
+        try:
+            return msgspec.json.decode(urlsafe_b64decode(text), type=_UndoToken)
+        except (msgspec.MsgspecError, binascii.Error, ValueError) as error:
+            raise ConfigError("undo: expected the `undo` of a label that was written") from error
+
+
+def check_path(request: Request, what: str) -> None:
+    """Raise ProblemError if a path is not UTF-8."""
+    try:
+        unquote_to_bytes(request.scope.get("raw_path", b"")).decode()
+    except UnicodeDecodeError:
+        raise ProblemError(_UNREADABLE, f"the {what} in the path is not UTF-8", "not-utf-8") from None
+
+
+def held_answer(replica: Replica, event_id: str) -> dict[str, Any]:
+    """Return the label in force for an event. Needs the lock. Raises HTTPException."""
+    following = replica.following
+    assert following is not None  # noqa: S101  it was asked
+    late = following.learner.late
+    if late is None:
+        raise HTTPException(_CONFLICT, "topics.labels is not set: labels arrive only inside their events")
+    said = late.source_labels_of(event_id)
+    if said is None:
+        waits = "a label waits for it" if late.labels_before(event_id) else "nor did a label"
+        forgotten = "was forgotten, or " if following.checkpoint.origin.floor >= 0 else ""
+        raise ProblemError(
+            _NOT_FOUND,
+            f"no event of this id has come by journal record {following.checkpoint.n}, and {waits}; or it "
+            f"{forgotten}is kept no longer (labels.window, labels.memory): "
+            "`streamnb explain --id` looks in the log",
+            "unknown-event",
+        )
+    return held(said, following.checkpoint.n)
+
+
+class LabelWriting:
+    """Writes labels, and looks whether the model follows them.
+
+    One request writes at a time, so that a log that hangs blocks no thread of the queries.
+
+    Args:
+        replica: the model.
+        write: writes label records durably; None without a topic of labels.
+    """
+
+    def __init__(self, replica: Replica, write: Callable[[list[LabelRecord]], object] | None) -> None:
+        self._replica, self._write = replica, write
+        self._one_writes, self._few_look = CapacityLimiter(1), CapacityLimiter(_LABELS_AT_ONCE)
+
+    async def put(self, said: list[LabelRecord]) -> None:
+        """Write labels, all or none.
+
+        Raises ConfigError for a label that a learner would reject, HTTPException if none reads labels, and
+        LogError if the log does not answer.
+        """
+        if self._write is None:
+            raise HTTPException(_CONFLICT, "topics.labels is not set: no learner would read them")
+        schema, now = EventSchema(clock=self._replica.config.events.clock), time.time()
+        found = [_label_record(one, place, schema, now) for place, one in enumerate(said)]
+        try:
+            with anyio.fail_after(_LABELS_SECONDS):
+                await run_sync(self._write, found, limiter=self._one_writes)
+        except ConfigError as error:  # according to the journal, the learner does not read the topic
+            raise HTTPException(_CONFLICT, str(error)) from error
+        except TimeoutError as error:
+            raise LogError("the log is busy with labels of others; none was written: ask again") from error
+
+    async def own_labels(self, said: list[LabelRecord]) -> list[tuple[str | None] | None]:
+        """Return `_own_labels`, in a thread."""
+        return await run_sync(_own_labels, self._replica, said, limiter=self._few_look)
+
+    async def accepted(self, said: list[LabelRecord]) -> dict[str, Any]:
+        """Return `_accepted`, in a thread."""
+        return await run_sync(_accepted, self._replica, said, limiter=self._few_look)
+
+    async def until_learned(self, said: list[LabelRecord], seconds: float) -> list[bool]:
+        """Return which labels their sources have in the model, at the latest after some seconds."""
+        deadline = time.monotonic() + seconds
+        while True:
+            own = await self.own_labels(said)
+            learned = [found == (one.label,) for one, found in zip(said, own, strict=True)]
+            if all(learned) or time.monotonic() > deadline:
+                return learned
+            await anyio.sleep(_LOOK_SECONDS)
+
+
+def add_labels(
+    app: FastAPI, replica: Replica, write: Callable[[list[LabelRecord]], object] | None
+) -> Callable[[list[LabelRecord]], Awaitable[None]]:
+    """Add the paths of labels; return the function that writes labels."""
+    writing = LabelWriting(replica, write)
+
+    @app.post("/labels", response_model=Written)
+    async def write_labels(
+        verdicts: LabelInputs,
+        wait: Literal["learned"] | None = None,
+        timeout: Annotated[float, Query(gt=0.0, le=30.0, description="seconds to wait")] = 5.0,  # noqa: ASYNC109
+    ) -> Response:
+        """Write labels durably: late ones, corrections, and null to take back."""
+        said = [LabelRecord(**one.model_dump()) for one in verdicts.labels]
+        before = await writing.own_labels(said)
+        await writing.put(said)
+        answer = await writing.accepted(said)
+        for one, was, told in zip(said, before, answer["labels"], strict=True):
+            is_new = was is not None and was != (one.label,)
+            told["undo"] = str(_UndoToken(one.id, one.source, one.label, was[0])) if was and is_new else None
+        if wait:
+            learned = await writing.until_learned(said, timeout)
+            for told, is_learned in zip(answer["labels"], learned, strict=True):
+                told["learned"] = is_learned
+        return JSONResponse(answer)
+
+    @app.post("/labels/undo", response_model=Written)
+    async def undo_label(given: Undo) -> Response:
+        """Write the label that the source had before, or null; refuse if it changed meanwhile."""
+        token = _UndoToken.parse(given.undo)
+        written = LabelRecord(token.id, token.written, token.source)
+        if await writing.until_learned([written], _UNDO_SECONDS) != [True]:
+            text = f"the source {token.source!r} has another label of {token.id!r} now: nothing was undone"
+            raise ProblemError(_CONFLICT, text, "label-changed")
+        said = [LabelRecord(token.id, token.before, token.source)]
+        await writing.put(said)
+        return JSONResponse(await writing.accepted(said))
+
+    @app.get("/labels/{id:text}", response_model=Held)
+    def get_label(
+        request: Request, id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]
+    ) -> Response:
+        """Return the label in force for the newest event of this id, its source, and other labels."""
+        check_path(request, "id")
+        with replica.lock:
+            replica.asked()
+            return JSONResponse(held_answer(replica, id_))
+
+    return writing.put
+
+
+def _own_labels(replica: Replica, said: Sequence[LabelRecord]) -> list[tuple[str | None] | None]:
+    """Return the label that the source of each has now, as a tuple of one; None if the event is not known."""
+    with replica.lock:
+        following = replica.following
+        late = None if following is None else following.learner.late
+        if late is None:
+            return [None] * len(said)
+        found: list[tuple[str | None] | None] = []
+        for one in said:
+            labels = late.source_labels_of(one.id)
+            own = [each.label for each in labels or () if each.source == one.source]
+            found.append(None if labels is None else (own[0] if own else None,))
+        return found
+
+
+def _accepted(replica: Replica, said: Sequence[LabelRecord]) -> dict[str, Any]:
+    with replica.lock:
+        following = replica.following
+        late = None if following is None else following.learner.late
+        if following is None or late is None:  # no model yet, or one from before labels arrived separately
+            unknown = {"event_known": None, "class_known": None, "holds": None}
+            each = [{"id": one.id, **unknown} for one in said]
+            return {"written": len(said), "labels": each, "journal": None}
+        journal = following.checkpoint.n
+        classes = {str(label): n for label, n in following.learner.model.class_weights.items()}
+        statements = [late.source_labels_of(one.id) for one in said]
+        each = [_known(one, found, classes, journal) for one, found in zip(said, statements, strict=True)]
+        is_refused = late.refused_sources([(one.id, one.source) for one in said])
+        alike = {folded(label): label for label in sorted(classes, key=classes.__getitem__) if classes[label]}
+        schema = following.learner.settings.schema
+    for one, known, is_one_too_many in zip(said, each, is_refused, strict=True):
+        if is_one_too_many:
+            text = too_many_sources(one.source)
+            known["warning"] = Message("label-source-refused", text, source=one.source)
+            continue
+        label = one.label and schema.named(one.label)
+        if label and not classes.get(label) and (near := alike.get(folded(label))) is not None:
+            text = f"label {label!r}: did you mean {near!r}? {ALIKE}"
+            known["warning"] = Message("labels-alike", text, labels=[label, near])
+    return {"written": len(said), "labels": each, "journal": journal}
+
+
+def has_refused(replica: Replica, said: Sequence[LabelRecord]) -> bool:
+    """Return whether the learner would refuse one of these labels for its source."""
+    with replica.lock:
+        following = replica.following
+        late = None if following is None else following.learner.late
+        return late is not None and any(late.refused_sources([(one.id, one.source) for one in said]))
+
+
+def too_many_sources(source: str) -> str:
+    """Return why a label will be refused for its source."""
+    return (
+        f"the learner will refuse this label, because its source {source!r} is one too many: "
+        f"{LIMIT_OF_SOURCES}, and a stream of {MOST_SOURCES_IN_ALL:,}"
+    )
+
+
+def _known(
+    one: LabelRecord, said: Sequence[SourceLabel] | None, classes: Container[str], journal: int
+) -> dict[str, Any]:
+    state = held(said or (), journal)
+    return {
+        "id": one.id,
+        "event_known": said is not None,
+        "class_known": None if one.label is None else one.label in classes,
+        "holds": None if state["label"] is None else {key: state[key] for key in ("label", "source", "ts")},
+    }
+
+
+def _label_record(said: LabelRecord, place: int, schema: EventSchema, now: float) -> LabelRecord:
+    """Return a label record as a learner will read it if the log records it now.
+
+    Raises ConfigError, with its position, if it would be a dead letter or is invisible.
+    """
+    with told_as(ConfigError, f"label {place}", MalformedEvent, UnicodeEncodeError):
+        checked = decode_label(encode_label(said), schema, now)
+    assert isinstance(checked, LabelRecord)  # noqa: S101
+    if said.label is not None and not is_visible(said.label):
+        raise ConfigError(f"label {place}: {INVISIBLE}")
+    return checked
