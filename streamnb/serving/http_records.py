@@ -28,7 +28,7 @@ _Decision = Annotated[
     str | None, Query(max_length=1000, description='only of this decision; "none" for none')
 ]
 _After = Annotated[str | None, Query(max_length=200_000, description="cursor: `next` of an answer")]
-_NO_BUFFERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # of proxies
+_NO_BUFFERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # in proxies
 
 
 class _FilteredFields(msgspec.Struct):

@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import uvicorn
-from fastapi import HTTPException
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.exceptions import HTTPException
 from uvicorn.server import ServerState
 
 import streamnb
@@ -437,7 +437,7 @@ def test_others_are_let_in_with_a_token_alone(made, tmp_path):
     two = tmp_path / "two"
     two.write_text(f"{TOKEN}\n{TOKEN}\n")
     for arguments, word in [
-        (["--token-file", str(two)], "expected one line of at least 16 ASCII characters"),
+        (["--token-file", str(two)], "two:1: expected NAME ROLE[,ROLE] SHA256"),
         (["--listen", "0.0.0.0:0"], "give --token-file"),
         (["--listen", "0.0.0.0:0", "--token-file", str(file)], "--behind-proxy"),
         (["--certificate", "c.pem"], "belong together"),
