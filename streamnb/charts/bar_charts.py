@@ -64,19 +64,25 @@ def _between(one: Bar, text: Callable[[float], str]) -> str:
 
 
 def heat_map(
-    title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float]],
+    across: str = "predicted",
 ) -> Markup:
-    """Return a table with truths by row and predictions by column; zeros are blank.
+    """Return a table with truths by row and predictions, or what is named `across`, by column.
+
+    Zeros are blank.
 
     Cells are shaded by the root of their share of the row. Cells whose row and column have the same name have
     another colour. Names of many or long columns are written upwards.
     """
     is_upright = sum(len(name) + 4 for name in columns) > _LEVEL
-    head = [tag("th", "truth ↓ predicted →", scope="col")]
+    head = [tag("th", f"truth ↓ {across} →", scope="col")]
     for name in columns:
         shown = tag("span", cut(visible(name), _LONGEST), title=name if len(name) > _LONGEST else None)
         head.append(tag("th", shown, scope="col", class_="up" if is_upright else None))
-    body = [_heat_row(name, columns, cells) for name, cells in zip(rows, values, strict=True)]
+    body = [_heat_row(name, columns, cells, across) for name, cells in zip(rows, values, strict=True)]
     style = "snb-table snb-heat many" if len(columns) > _MANY else "snb-table snb-heat"
     made = tag(
         "table",
@@ -88,13 +94,13 @@ def heat_map(
     return tag("div", made, class_="snb snb-wide", tabindex=0, role="region", aria_label=title)
 
 
-def _heat_row(name: str, columns: Sequence[str], values: Sequence[float]) -> Markup:
+def _heat_row(name: str, columns: Sequence[str], values: Sequence[float], across: str) -> Markup:
     shown = cut(visible(name), _LONGEST)
     cells = [tag("th", shown, scope="row", title=name if len(name) > _LONGEST else None)]
     whole = sum(values) or 1.0
     for other, value in zip(columns, values, strict=True):
         shade = min(_SHADES, 1 + int(_SHADES * (value / whole) ** 0.5))
         style = f"{'right' if name == other else 'wrong'} h{shade}" if value else None
-        said = f"truth {cut(name, _LONGEST)}, predicted {cut(other, _LONGEST)}: {number(value)}"
+        said = f"truth {cut(name, _LONGEST)}, {across} {cut(other, _LONGEST)}: {number(value)}"
         cells.append(tag("td", number(value) if value else "", class_=style, title=said if value else None))
     return tag("tr", *cells)

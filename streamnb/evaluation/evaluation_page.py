@@ -25,7 +25,7 @@ from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import ConfigError
 from streamnb.evaluation import page_sections
 from streamnb.evaluation.page_records import PageRecords
-from streamnb.evaluation.page_thresholds import costs, probabilities, ranked_classes, ranking
+from streamnb.evaluation.page_thresholds import costs, decisions, probabilities, ranked_classes, ranking
 from streamnb.evaluation.page_verdict import Findings, verdict
 from streamnb.scoring.ranking import OpenValidation
 from streamnb.values.parameter_checks import pluralize
@@ -139,7 +139,7 @@ class EvaluationPage:
         lead = "All costs are equal: a miss and a false alarm cost 1 each, a right decision nothing."
         if given and len(labels) == 2:
             lead = "The costs are configured in [decision]."
-        yield _Section("costs", "Cost by threshold", lead, [*costs(ranked, given, labels)])
+        yield _Section("costs", "Cost by threshold", lead, [*decisions(found), *costs(ranked, given, labels)])
         lead = "Attributes, words and values that the predictions depend on."
         decides = page_sections.importance(found, self._learner.model)
         yield _Section("importance", "What decides", lead, [*decides])

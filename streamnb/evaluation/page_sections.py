@@ -22,6 +22,7 @@ from streamnb.charts import (
     tag,
 )
 from streamnb.evaluation.page_records import CurvePoint, NotedEvent, PageRecords
+from streamnb.evaluation.page_thresholds import MATRIX
 from streamnb.evaluation.page_verdict import NAME, Findings
 from streamnb.models.interface.stream_model import StreamModel
 from streamnb.models.naive_bayes.counting_model import CountingModel
@@ -32,7 +33,6 @@ from streamnb.reports.report_charts import card, missing, tile, tiles
 from streamnb.values.parameter_checks import cut, pluralize
 
 _FEWEST = 2
-_MATRIX = 30  # classes of a confusion matrix
 _CLASSES, _WORDS, _COLUMNS = 12, 8, 200
 _LISTED = 30  # classes in a table
 _TEXT, _FIRST_TEXT = 600, 120  # characters of an event
@@ -115,8 +115,8 @@ def classes(found: Findings) -> Iterator[Markup]:
             for one in shown
         ]
         yield card(table(header, rows, caption))
-    if not report.confusion or len(report.labels) > _MATRIX:
-        yield missing(f"No matrix of {report.classes:,} classes: it is readable up to {_MATRIX}.")
+    if not report.confusion or len(report.labels) > MATRIX:
+        yield missing(f"No matrix of {report.classes:,} classes: it is readable up to {MATRIX}.")
     elif len(report.labels) > 1:
         order = sorted(range(len(report.labels)), key=lambda k: report.labels[k])
         is_empty = sum(row[-1] for row in report.confusion) <= 1  # the first event

@@ -18,6 +18,7 @@ from streamnb.charts import (
     ShareCurve,
     calibration,
     curves,
+    heat_map,
     line,
     number,
     percent,
@@ -31,6 +32,8 @@ from streamnb.scoring.ranking import OpenValidation
 from streamnb.scoring.threshold_counts import STEPS, Prices, ThresholdCounts, counts_of
 from streamnb.values.parameter_checks import cut
 
+MATRIX = 30
+"""Maximum number of classes of a readable matrix."""
 _CURVES = 5
 _SHORT = 20  # characters of a class at an axis
 _LISTED = (10, 20, 50, 100, 150, 180, 190)  # indices in `STEPS`
@@ -137,6 +140,34 @@ def costs(
     )
     if len(ranked) == 1:
         yield card(_table(ranked[0], prices[0]))
+
+
+def decisions(found: Findings) -> Iterator[Markup]:
+    """Yield the decisions by true class, and the cost if only some are taken, by expected cost."""
+    cells, costs_by = found.scores.decided, found.scores.by_expected_cost
+    truths = sorted({str(one.truth) for one in cells})
+    names: list[str | None] = [
+        *sorted({one.decision for one in cells if one.decision is not None}, key=str),
+        None,
+    ]
+    events = {(str(one.truth), one.decision): one.events for one in cells}
+    if cells and max(len(truths), len(names)) <= MATRIX:
+        values = [[events.get((truth, name), 0) for name in names] for truth in truths]
+        columns = [str(name) if name is not None else "nothing" for name in names]
+        title = "Decisions: events by true class and decision"
+        yield card(heat_map(title, truths, columns, values, "decided"), wide=True)
+    if costs_by:
+        rows = [
+            (
+                Figures(number(one.threshold)),
+                Figures(percent(one.coverage)),
+                Figures(percent(one.accuracy)),
+                Figures(number(one.mean_cost)),
+            )
+            for one in costs_by
+        ]
+        header = ["expected cost up to", "share decided", "right", "mean cost"]
+        yield card(table(header, rows, "If only decisions of some expected cost are taken"), wide=True)
 
 
 def prices_of(label: str, given: Mapping[str, Mapping[str, float]], labels: Sequence[str]) -> Prices:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from streamnb.charts import (
     Bar,
+    Figures,
     Markup,
     Series,
     bars,
@@ -86,7 +87,7 @@ def confusion(report: MetricsReport) -> Markup:
 def scores(name: str, one: Scores) -> list[object]:
     """Return a row of all scores."""
     found = (one.log_loss, one.macro_f1, one.kappa, one.brier, one.calibration_error)
-    return [name, one.events, percent(one.accuracy), *(f"{value:.4f}" for value in found)]
+    return [name, one.events, Figures(percent(one.accuracy)), *(Figures(f"{value:.4f}") for value in found)]
 
 
 def bands(weighed: Sequence[PosteriorReport]) -> list[Series]:

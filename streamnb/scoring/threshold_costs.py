@@ -19,10 +19,12 @@ import msgspec
 import numpy as np
 
 from streamnb.kernels.array_types import Floats, Ints
+from streamnb.scoring.threshold_counts import Prices, counts_of
 from streamnb.values.type_aliases import Flags
 
 _QUANTILES = np.arange(1, 20) / 20.0
 _GRID = np.array([0.01, *(np.arange(1, 20) / 20.0), 0.99])
+_ABOVE_ALL = float(np.nextafter(1.0, 2.0))  # a threshold that no probability reaches
 
 
 class ThresholdScores(msgspec.Struct, frozen=True):
@@ -79,24 +81,16 @@ def by_probability(
         truths: 0 or 1, shape (n,).
         cost: of a decision and a truth.
     """
-    n, ones = truths.size, int(truths.sum())
-    if not 0 < ones < n:
+    counts = counts_of(log_odds, truths, 1)
+    if not (counts.hits.size > 1 and counts.positives and counts.negatives):
         return []
-    order = np.argsort(log_odds, kind="stable")
-    sorted_, of_second = log_odds[order], np.concatenate(([0], np.cumsum(truths[order])))
-    decided_first = np.arange(n + 1)
-    missed = of_second  # second, decided as first
-    kept = decided_first - of_second
-    total = kept * cost(0, 0) + missed * cost(0, 1)
-    total = total + (n - ones - kept) * cost(1, 0) + (ones - missed) * cost(1, 1)
-    accuracy = (kept + ones - missed) / n
-    is_cut = np.concatenate(([True], sorted_[1:] > sorted_[:-1], [True]))  # equal odds stand on one side
-    best = int(np.flatnonzero(is_cut)[total[is_cut].argmin()])
-    with np.errstate(over="ignore"):
-        p = 1.0 / (1.0 + np.exp(-sorted_))
-    cuts = {float(t): int(np.searchsorted(p, t, side="left")) for t in _GRID}
-    cuts[float(p[best]) if best < n else 1.0] = best
-    return [ThresholdScores(t, 1.0, float(accuracy[k]), float(total[k]) / n) for t, k in sorted(cuts.items())]
+    prices = Prices(cost(1, 1), cost(0, 1), cost(1, 0), cost(0, 0))
+    best = counts.thresholds[counts.mean_costs(counts.thresholds, prices).argmin()]
+    thresholds = np.unique(np.append(_GRID, min(best, _ABOVE_ALL)))
+    hits, alarms = counts.at(thresholds)
+    accuracy = (hits + counts.negatives - alarms) / truths.size
+    rows = zip(thresholds, accuracy, counts.mean_costs(thresholds, prices), strict=True)
+    return [ThresholdScores(float(t), 1.0, float(right), float(each)) for t, right, each in rows]
 
 
 def least_cost(found: Sequence[ThresholdScores]) -> ThresholdScores | None:

@@ -190,9 +190,13 @@ def test_the_curves_of_two_classes_are_those_of_scikit_learn_on_the_predictions(
     assert "All costs are equal" in text
 
 
-def test_configured_costs_are_the_ones_that_are_shown(evaluate, tmp_path):
-    (tmp_path / "c.toml").write_text("[decision.costs]\na = { b = 5.0 }\nb = { a = 0.5 }\n")
-    evaluate(lines(300, ["a", "b"]), "--report", "r.html", "--config", "c.toml")
+def test_configured_costs_and_decisions_are_the_ones_that_are_shown(evaluate, tmp_path):
+    (tmp_path / "c.toml").write_text(
+        "[decision]\nreject = 0.3\n[decision.costs]\na = { b = 5.0 }\nb = { a = 0.5 }\n"
+    )
+    told = json.loads(
+        evaluate(lines(300, ["a", "b"]), "--json", "--report", "r.html", "--config", "c.toml").out
+    )
     text, _ = page_of(tmp_path)
     assert "The costs are configured in [decision]" in text
     ((caption, rows),) = [
@@ -202,6 +206,17 @@ def test_configured_costs_are_the_ones_that_are_shown(evaluate, tmp_path):
     miss, alarm = (5.0, 0.5) if is_b else (0.5, 5.0)  # of b: decided a although b is true
     for _, _, missed, alarms, _, cost in rows:
         assert float(cost) == pytest.approx((miss * int(missed) + alarm * int(alarms)) / 300, rel=0.01)
+    cells = {(one["truth"], one["decision"]): one["events"] for one in told["decided"]}
+    shown = tables(text)["Decisions: events by true class and decision"]
+    assert {
+        (row[0], name): int(n)
+        for row in shown
+        for name, n in zip(("a", "b", None), row[1:], strict=True)
+        if n
+    } == cells
+    assert len(tables(text)["If only decisions of some expected cost are taken"]) == len(
+        told["cost_by_expected_cost"]
+    )
 
 
 def test_the_worst_errors_have_their_texts_and_first_events_are_apart(evaluate, tmp_path):
