@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from streamnb.toolbox.posterior.beta_bernoulli import BetaBernoulli as BetaBernoulli
     from streamnb.toolbox.posterior.dirichlet_categorical import DirichletCategorical as DirichletCategorical
     from streamnb.toolbox.semi_supervised.semi_supervised_nb import SemiSupervisedNB as SemiSupervisedNB
+    from streamnb.values.time_parts import time_attributes as time_attributes
 
 _HOMES = {
     "features.attributes": ("Continuous", "Nominal", "Text"),
@@ -97,6 +98,7 @@ _HOMES = {
     "toolbox.posterior.beta_bernoulli": ("BetaBernoulli",),
     "toolbox.posterior.dirichlet_categorical": ("DirichletCategorical",),
     "statistics.sequential_posterior": ("SequentialPosterior",),
+    "values.time_parts": ("time_attributes",),
 }
 
 _PUBLIC = ["load", *(name for names in _HOMES.values() for name in names)]

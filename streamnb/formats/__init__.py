@@ -12,7 +12,10 @@ them. Functions are pure, except in the modules that read files of events.
     snapshot                    snapshot_container.py               both, checksummed, never a pickle
     arrays                      portable_arrays.py                  both, little endian
     model as text               model_text.py                       both, sorted lines
-    files of events             event_files.py, event_csv.py, parquet_events.py   file -> raw events
+    files of events             event_files.py, event_formats.py, event_source.py   file -> raw events
+    tables of text              event_csv.py, table_dialect.py, cell_notation.py    lines -> raw events
+    JSON of any shape           json_line_events.py, json_shapes.py                 bytes -> raw events
+    encodings of text           encoding_sniffing.py                                first bytes -> codec
     names read as numbers       lost_digits.py                      cells -> warnings
     text for terminals          terminal_text.py                    value -> text
 

@@ -187,6 +187,7 @@ def index_columns(header: Sequence[str], rows: Sequence[Sequence[Any]], columns:
     with a role, or that is declared, does not.
     """
     found = []
+    rows = [row for row in rows if len(row) == len(header)]
     for place, name in enumerate(header):
         if name in columns.in_roles or name in columns.declared:
             continue

@@ -40,7 +40,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def json_line_events(source: EventSource) -> Iterator[bytes]:
-    """Yield the lines that are not blank, without their ends, or the other values; see `json_shapes`.
+    """Return the lines that are not blank, without their ends, or the other values; see `json_shapes`.
 
     Raises:
         LogError: content with NUL bytes, or a document that is not JSON.
@@ -51,7 +51,7 @@ def json_line_events(source: EventSource) -> Iterator[bytes]:
     shape = sniff_shape(start.encode(errors="surrogateescape"), source.columns)
     source.report_findings(shape.findings)
     reshaper = Reshaper(shape, source.columns, source.ids, source.note)
-    yield from reshaper.events(_lines(source) if shape.is_lines else _values(source))
+    return reshaper.events(_lines(source) if shape.is_lines else _values(source))
 
 
 def _lines(source: EventSource) -> Iterator[bytes]:

@@ -206,11 +206,12 @@ class Reshaper:
         self._left_out: dict[str, None] = {}
 
     def events(self, raws: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the events; values that are not objects as they are."""
+        """Return the events; values that are not objects as they are."""
+        shape = self._shape
+        return self._reshaped(raws) if shape.is_flat or shape.lacks_ids or shape.dates else iter(raws)
+
+    def _reshaped(self, raws: Iterable[bytes]) -> Iterator[bytes]:
         shape, flat, ids = self._shape, self._flat, self._ids
-        if not (shape.is_flat or shape.lacks_ids or shape.dates):
-            yield from raws
-            return
         for number, raw in enumerate(raws):
             made_id = ids(number, raw) if shape.lacks_ids else ""
             event = flat(raw) if shape.is_flat or shape.dates else raw

@@ -15,6 +15,7 @@ from uuid import UUID
 import msgspec
 
 from streamnb.errors import ConfigError, LogError
+from streamnb.features.attributes import some_of
 from streamnb.formats.event_columns import (
     CsvColumns,
     RowIds,
@@ -23,6 +24,7 @@ from streamnb.formats.event_columns import (
     encoded,
     event_of,
     ignore_note,
+    index_columns,
 )
 from streamnb.values.json_conversion import (
     PER_SECOND,
@@ -67,6 +69,10 @@ def parquet_events(
         file = parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
         names = file.schema_arrow.names
         check_header(names, columns, "Parquet")
+        left_out = frozenset(index_columns(names, (), columns))
+        if left_out:
+            text = f"read with {some_of(sorted(left_out))} left out, the index of a data frame (--id-column)"
+            note(Message("reading-sniffed", text, findings=sorted(left_out)))
         reader = ArrowColumns(types, columns, note)
         # The reader already removes missing values; "" is a string.
         columns = msgspec.structs.replace(columns, missing=())
@@ -75,6 +81,8 @@ def parquet_events(
             for row in zip(*cells, strict=True):
                 pairs = zip(names, row, strict=True)
                 found = {name: cell for name, cell in pairs if cell is not None or name == columns.id}
+                for name in left_out:
+                    found.pop(name, None)
                 content = encoded(found) if ids.has_content else b""
                 raw = encoded(event_of(found, ids(number, content), columns))
                 number += 1

@@ -8,16 +8,18 @@ are read:
     31 Jan 2026, 31-Jan-2026, Jan 31, 2026, Sat, 31 Jan 2026 23:05:00 +0000   with the English month
     1769900700, 1769900700123                                            seconds, milliseconds since 1970
 
-Dates such as 1/2/2026 are not read, because they do not say which number is the month.
+Dates such as 1/2/2026 are not read: the month is either number.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Any, NamedTuple
+
+from streamnb.values.parameter_checks import brief
 
 HOURS = tuple(map(str, range(24)))
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -65,8 +67,43 @@ class TimeParts(NamedTuple):
         return found
 
 
+def time_attributes(
+    name: str, value: Any, parts: Iterable[str] = ("hour", "weekday", "month"), now: Any = None
+) -> dict[str, str | float]:
+    """Return the attributes of a time, as ``kind = "time"`` makes them in the service.
+
+    Args:
+        name: the name before each part's.
+        value: the time, see `time_parts`; None has no attributes.
+        parts: keys of `PARTS`.
+        now: the time from which an age counts; None leaves it out.
+
+    Raises:
+        ValueError: an unknown part, or a value or `now` that is not a time.
+
+    Examples:
+        >>> time_attributes("created", "2026-01-31 23:05", ("hour", "age"), now="2026-02-02 11:05")
+        {'created.hour': '23', 'created.age': 1.5}
+    """
+    parts = tuple(parts)
+    for part in parts:
+        if part not in PARTS:
+            raise ValueError(f"parts: expected some of {', '.join(PARTS)}, not {part!r}")
+    if value is None:
+        return {}
+    found, reference = time_parts(value), None if now is None else time_parts(now)
+    if found is None or (reference is None and now is not None):
+        raise ValueError(
+            f"attribute {name!r}: expected a time, not {brief(repr(value if found is None else now))}"
+        )
+    values = {
+        f"{name}.{part}": found.part(part, None if reference is None else reference.seconds) for part in parts
+    }
+    return {key: one for key, one in values.items() if one is not None}
+
+
 def time_parts(value: Any) -> TimeParts | None:
-    """Return the parts of a time: a string in a common notation, a number, or a datetime; None for anything else.
+    """Return the parts of a time: a string, number or datetime; None for anything else.
 
     Examples:
         >>> time_parts("2026-01-31T23:05:00+02:00")[1:]

@@ -232,3 +232,16 @@ def test_columns_of_one_name_are_refused():
     with pytest.raises(errors.ConfigError) as caught:
         list(parquet_events(file, CsvColumns(), lambda _: None))
     assert str(caught.value) == "Parquet: column '1,5' is named twice"
+
+
+def test_the_index_of_a_frame_is_left_out_and_said(tmp_path):
+    table = pa.table({"label": ["a", "b"], "x": [1, 2], "__index_level_0__": [7, 3]})
+    parquet.write_table(table, tmp_path / "e.parquet")
+    for options, expected, n in (({}, ["0", "1"], 1), ({"id": "__index_level_0__"}, ["7", "3"], 0)):
+        notes = []
+        with (tmp_path / "e.parquet").open("rb") as file:
+            found = [json.loads(raw) for raw, _ in parquet_events(file, CsvColumns(**options), notes.append)]
+        assert [(one["id"], one["features"]) for one in found] == [
+            (id_, {"x": x}) for id_, x in zip(expected, [1, 2], strict=True)
+        ]
+        assert len(notes) == n

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb.values.time_parts import HOURS, MONTHS, WEEKDAYS, time_parts
+from streamnb.values.time_parts import HOURS, MONTHS, WEEKDAYS, time_attributes, time_parts
 
 MOMENTS = st.datetimes(
     datetime(1901, 1, 1),  # noqa: DTZ001  hypothesis adds the zone
@@ -65,3 +65,13 @@ def test_the_age_is_in_days_before_now():
 
 def test_a_leap_second_is_the_second_after_it():
     assert time_parts("2016-12-31T23:59:60Z") == time_parts("2017-01-01T00:00:00Z")
+
+
+def test_attributes_of_a_time_are_those_of_the_service():
+    assert time_attributes("t", None) == {}
+    assert time_attributes("t", 0) == {"t.hour": "0", "t.weekday": "thursday", "t.month": "january"}
+    assert time_attributes("t", 0, ["age"]) == {}
+    assert time_attributes("t", 0, ["age"], now=0) == {"t.age": 0.0}
+    for value, parts, now in (("soon", ["hour"], None), (0, ["year"], None), (0, ["age"], "soon")):
+        with pytest.raises(ValueError, match=r"expected"):
+            time_attributes("t", value, parts, now)
