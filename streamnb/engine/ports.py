@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from streamnb.errors import Fenced, Unavailable
 
 T = TypeVar("T", bound=tuple[Any, ...])
+
+_VALUE = attrgetter("value")
 
 
 class Partition(NamedTuple):
@@ -269,6 +272,11 @@ class Log(Protocol):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def value_sizes(records: Sequence[NewRecord] | Sequence[Record]) -> Iterator[int]:
+    """Return the bytes of the value of each record."""
+    return map(len, map(_VALUE, records))
 
 
 def bytes_of(record: NewRecord | Record) -> tuple[Any, ...]:

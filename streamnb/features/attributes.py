@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -114,6 +114,26 @@ Attribute = Text | Nominal | Continuous
 
 TEXT = "text"
 """The name of an attribute that is a text without a declaration, in Python as on the wire."""
+
+
+class TextEvents(Sequence[dict[str, str]]):
+    """Events of one text each, ``{"text": ...}``, which are made when they are asked for.
+
+    Args:
+        texts: the text of each event.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = texts
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, at: Any) -> Any:
+        return TextEvents(self.texts[at]) if isinstance(at, slice) else {TEXT: self.texts[at]}
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        return ({TEXT: text} for text in self.texts)
 
 
 def some_of(values: Collection[str]) -> str:

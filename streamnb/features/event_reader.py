@@ -16,6 +16,7 @@ from streamnb.features.attributes import (
     EventModel,
     Nominal,
     Text,
+    TextEvents,
     check_attributes,
     some_of,
 )
@@ -166,10 +167,17 @@ class EventReader:
 
     def write_all(self, writer: EventWriter, xs: Sequence[Any]) -> None:
         """Write events and finish each; events of one text each are written all at once."""
-        name = next(iter(xs[0])) if set(map(type, xs)) == {dict} and xs[0] else None
+        name: Any = None
+        if isinstance(xs, TextEvents):
+            name = TEXT
+        elif set(map(type, xs)) == {dict} and xs[0]:
+            name = next(iter(xs[0]))
         spec = self.declared.get(name)
         if isinstance(spec, Text):
-            texts: list[Any] = [x.get(name) if len(x) == 1 else None for x in xs]
+            texts: Sequence[Any]
+            texts = (
+                xs.texts if isinstance(xs, TextEvents) else [x.get(name) if len(x) == 1 else None for x in xs]
+            )
             if self.write_texts(writer, text_kind(spec.event_model or self.event_model), name, texts):
                 return
         for x in xs:

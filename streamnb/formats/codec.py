@@ -12,6 +12,7 @@ from itertools import repeat
 from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
+import numpy as np
 
 from streamnb.errors import MalformedEvent
 from streamnb.events import (
@@ -24,7 +25,8 @@ from streamnb.events import (
     Retraction,
     TenantStanding,
 )
-from streamnb.features.attributes import some_of
+from streamnb.features.attributes import TextEvents, some_of
+from streamnb.formats.decoded_events import DecodedEvents
 from streamnb.formats.event_schema import ENTITY, EventSchema
 from streamnb.formats.event_validity import (
     EARLIEST,
@@ -57,6 +59,7 @@ _FAULT = re.compile(
 )
 
 _encode_json = msgspec.json.Encoder().encode
+_LINE_FEED, _OPENED, _CLOSED = b"\n{}"
 
 T = TypeVar("T")
 
@@ -76,6 +79,15 @@ class _PlainEvent(msgspec.Struct, gc=False):
     ts: float | str | None = None
 
 
+class _TextEvent(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """The most common event: a text without features and time. Nothing of the record is skipped."""
+
+    id: _Name
+    text: str
+    label: _Name | None = None
+
+
+_decode_texts = msgspec.json.Decoder(_TextEvent).decode_lines
 _decode_plain = msgspec.json.Decoder(_PlainEvent).decode
 _decode_plain_lines = msgspec.json.Decoder(_PlainEvent).decode_lines
 
@@ -121,8 +133,8 @@ def decode_events(
     schema: EventSchema = _USUAL,
     keys: Sequence[bytes | None] = (),
     recorded: Sequence[float] = (),
-) -> list[Event | MalformedEvent]:
-    """Return the result of `decode_event`, or its error, for each record.
+) -> DecodedEvents:
+    """Return the events of many records, each as `decode_event` returns or rejects it, as columns.
 
     Plain records are parsed together. If one of them is not plain, each half is tried again, so that a few
     others do not slow the rest down.
@@ -135,30 +147,32 @@ def decode_events(
     """
     n = len(raws)
     keys, recorded = keys or (None,) * n, recorded or (0.0,) * n
-    if schema.is_plain and n > 1:
-        plain = _decode_lines(raws, _decode_plain_lines, schema.max_bytes)
-        if plain is not None:
-            rows = zip(plain, raws, keys, recorded, strict=True)
-            if schema.entity_path is None and not schema.aliases and schema.clock == "log":
-                return [
-                    Event(one.id, {"text": one.text}, one.label, 1.0, time if 0.0 < time < LATEST else None)
-                    if one.text is not None
-                    and one.ts is None
-                    and not one.features
-                    and len(raw) - len(one.text) <= SHALLOW
-                    else _event_or_error(raw, schema, key, time, one)
-                    for one, raw, key, time in rows
-                ]
-            return [_event_or_error(raw, schema, key, time, one) for one, raw, key, time in rows]
-        half = n // 2
-        return decode_events(raws[:half], schema, keys[:half], recorded[:half]) + decode_events(
-            raws[half:], schema, keys[half:], recorded[half:]
-        )
-    return [_event_or_error(*row, None) for row in zip(raws, repeat(schema), keys, recorded, strict=False)]
+    if not schema.is_plain or n < 2:
+        return DecodedEvents.from_events(map(_event_or_error, raws, repeat(schema), keys, recorded))
+    lines = _lines(raws, schema.max_bytes)
+    if lines is not None:
+        if schema.entity_path is None and not schema.aliases and (texts := _values(lines, n, _decode_texts)):
+            return _text_columns(texts, recorded if schema.clock == "log" else None)
+        if plain := _values(_checked(lines), n, _decode_plain_lines):
+            rows = raws, repeat(schema), keys, recorded, plain
+            return DecodedEvents.from_events(map(_event_or_error, *rows))
+    half = n // 2
+    first = decode_events(raws[:half], schema, keys[:half], recorded[:half])
+    return first.followed_by(decode_events(raws[half:], schema, keys[half:], recorded[half:]))
+
+
+def _text_columns(events: Sequence[_TextEvent], recorded: Sequence[float] | None) -> DecodedEvents:
+    n = len(events)
+    times: Sequence[float | None] = [None] * n if recorded is None else recorded
+    if recorded is not None and not 0.0 < min(recorded) <= max(recorded) < LATEST:
+        times = [time if 0.0 < time < LATEST else None for time in recorded]
+    ids, labels = [event.id for event in events], [event.label for event in events]
+    xs = TextEvents([event.text for event in events])
+    return DecodedEvents(ids, xs, labels, [1.0] * n, times, range(n), [])
 
 
 def _event_or_error(
-    raw: bytes, schema: EventSchema, key: bytes | None, recorded: float, plain: _PlainEvent | None
+    raw: bytes, schema: EventSchema, key: bytes | None, recorded: float, plain: _PlainEvent | None = None
 ) -> Event | MalformedEvent:
     try:
         event = None if plain is None else _plain_event(plain, raw)
@@ -354,23 +368,37 @@ def _in_time(label: LabelRecord, recorded: float) -> LabelRecord | MalformedEven
     return label
 
 
-def _decode_lines(
-    raws: Sequence[bytes], decode: Callable[[bytes], list[T]], max_bytes: int
-) -> list[T] | None:
-    """Return the values of JSON objects, decoded together as lines; None if one of them is not plain.
+def _lines(raws: Sequence[bytes], max_bytes: int) -> bytes | None:
+    """Return JSON objects as lines that can be decoded together; None if one of them is not plain.
 
-    If each record begins and ends with a brace, no value extends over its record's end, because JSON never
-    has a brace, a line feed and a brace inside a value. So each record has at least one value, and exactly
-    one if there are as many values as records.
+    If a closing brace precedes and an opening one follows each line feed, no value extends over a line's end,
+    because JSON never has a brace, a line feed and a brace inside a value. So each line has at least one
+    value, and each record is one line of one value if there are as many values as records.
     """
-    lines, n = b"\n".join(raws), len(raws)
-    if not n == lines.count(b"\n") + 1 == lines.count(b"}\n{") + 1 or lines[:1] + lines[-1:] != b"{}":
+    lines = b"\n".join(raws)
+    if lines[:1] + lines[-1:] != b"{}" or max(map(len, raws)) > max_bytes:
         return None
-    if max(map(len, raws)) > max_bytes:
-        return None
+    characters = np.frombuffer(lines, dtype=np.uint8)
+    ends = np.flatnonzero(characters == _LINE_FEED)
+    is_plain = (characters[ends - 1] == _CLOSED).all() and (characters[ends + 1] == _OPENED).all()
+    return lines if is_plain else None
+
+
+def _checked(lines: bytes) -> bytes | None:
+    """Return lines that are UTF-8, else None: msgspec does not check the strings that it skips."""
     try:
         if not lines.isascii():
-            lines.decode()  # msgspec does not check the strings that it skips
+            lines.decode()
+    except UnicodeDecodeError:
+        return None
+    return lines
+
+
+def _values(lines: bytes | None, n: int, decode: Callable[[bytes], list[T]]) -> list[T] | None:
+    """Return the values of n lines, decoded together; None if one of them is not of this type."""
+    if lines is None:
+        return None
+    try:
         found = decode(lines)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
@@ -379,7 +407,8 @@ def _decode_lines(
 
 def _read_plain_labels(raws: Sequence[bytes], max_bytes: int) -> list[LabelRecord]:
     """Return the label records, decoded together, or none if one of them needs the slow path."""
-    found = _decode_lines(raws, _decode_plain_labels, min(max_bytes, SHALLOW))
+    lines = _lines(raws, min(max_bytes, SHALLOW)) if raws else None
+    found = None if lines is None else _values(_checked(lines), len(raws), _decode_plain_labels)
     if found is None or any(map(_is_odd, found)):
         return []
     return [LabelRecord(item.id, item.label, item.source or UNNAMED, item.weight, item.ts) for item in found]  # type: ignore[arg-type]

@@ -178,27 +178,25 @@ Output = tuple[str, bytes | None, bytes, Iterable[tuple[str, bytes]]]
 def chain_outputs(previous: str, outputs: Iterable[Output]) -> str:
     """Return the running digest after these outputs. Lengths separate their parts."""
     digest = hashlib.sha256(bytes.fromhex(previous))
-    heads: dict[str, bytes] = {}  # topic -> beginning of an output without headers
+    heads: dict[tuple[str, int], bytes] = {}  # beginnings of outputs without headers
+    lengths: dict[int, bytes] = {}
     pieces: list[bytes] = []
     for topic, key, value, headers in outputs:
-        if headers:
+        if headers or key is None:
             more = [part for name, content in headers for part in (name.encode(), content)]
-            parts = (b"%d" % (3 + len(more)), topic.encode(), _present(key), value, *more)
+            present = b"" if key is None else b"k" + key  # a missing key differs from an empty one
+            parts = (b"%d" % (3 + len(more)), topic.encode(), present, value, *more)
             pieces += [piece for part in parts for piece in (_length(len(part)), part)]
             continue
-        head = heads.get(topic)
-        if head is None:
-            name = topic.encode()
-            head = heads[topic] = b"".join((_length(1), b"3", _length(len(name)), name))
-        present = _present(key)
-        pieces += (head, _length(len(present)), present, _length(len(value)), value)
+        try:
+            head, length = heads[topic, len(key)], lengths[len(value)]
+        except KeyError:
+            name, length = topic.encode(), _length(len(value))
+            head = b"".join((_length(1), b"3", _length(len(name)), name, _length(1 + len(key)), b"k"))
+            heads[topic, len(key)], lengths[len(value)] = head, length
+        pieces += (head, key, length, value)
     digest.update(b"".join(pieces))
     return digest.hexdigest()
-
-
-def _present(key: bytes | None) -> bytes:
-    # A missing key differs from an empty one.
-    return b"" if key is None else b"k" + key
 
 
 def seal(record: JournalRecord) -> JournalRecord:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from streamnb.engine.journal.journal_entries import missing_records
-from streamnb.engine.ports import Partition, Record
+from streamnb.engine.ports import Partition, Record, value_sizes
 from streamnb.errors import JournalError, OutOfRange
 from streamnb.runtime.committer import Committer
 from streamnb.runtime.worker_context import WorkerContext
@@ -84,7 +84,7 @@ class RecordReader:
             left = (due if records else latest) - time.monotonic()
             found = context.log.poll(policy.commit_events - len(records), min(_TURN_SECONDS, max(0.0, left)))
             records += found
-            size += sum([len(record.value) for record in found])
+            size += sum(value_sizes(found))
             now = time.monotonic()
             if now >= latest or (now >= due and records and not found):
                 break

@@ -62,9 +62,8 @@ class EventSending:
         keys = self._keys(found, len(raws))
         now = time.time()
         records, answers = [], []
-        for raw, given, event in zip(
-            raws, keys, decode_events(raws, self._schema, keys, [now] * len(raws)), strict=True
-        ):
+        decoded = decode_events(raws, self._schema, keys, [now] * len(raws)).events()
+        for raw, given, event in zip(raws, keys, decoded, strict=True):
             if isinstance(event, MalformedEvent):
                 answers.append({"reason": event.reason, "path": event.path, "detail": event.detail})
             else:

@@ -117,7 +117,7 @@ def test_numbers_and_booleans_are_ids_and_labels_by_one_rule(value, name):
     raw = f'{{"id":{value},"label":{value},"text":"a"}}'.encode()
     event = decode_event(raw, OPEN)
     assert (event.id, event.label) == (name, name)
-    assert decode_events([raw, raw], OPEN) == [event, event]
+    assert decode_events([raw, raw], OPEN).events() == [event, event]
     label = decode_label(f'{{"id":{value},"label":{value}}}'.encode(), OPEN)
     assert (label.id, label.label) == (name, name)
     with pytest.raises(MalformedEvent, match="label-record"):
@@ -594,6 +594,34 @@ EVENTS = [
     *LABEL_RECORDS,
     *NOT_LABELS,
 ]
+TEXTS = [
+    b'{"id":"a","text":"free"}',
+    b'{"text":"","id":"b","label":null}',
+    b'{"id":"c","text":"\xc3\xa9t\xc3\xa9 }\\n{ \\u00e9 \\ud83d\\ude00","label":"x"}',
+    b'{"id":"d","id":"e","text":"twice","label":"y"}',
+    b'{ "id" : "f" , "text" : "[[[{{{" }',
+    b'{"id":"ham","text":"b","label":"ham"}',
+    b'{"id":"long","text":"' + b"long " * 100 + b'"}',
+]
+ODD = [
+    b'{"id":"q","text":"a","ts":5}',
+    b'{"id":"r","text":"a","features":{"n":1}}',
+    b'{"id":"s","text":"a","more":' + b"[" * 110 + b"]" * 110 + b"}",
+    b'{"id":"g","text":"\xff"}',
+    b'{"id":"h","text":"a","\xff":1}',
+    b'{"id":"i","text":"a","more":"\xff"}',
+    b'{"id":"j","text":"half \\ud800"}',
+    b'{"id":"k","text":"a"',
+    b'{"id":"l","text":"a}',
+    b"}{",
+    b'{"id":"m","text":"a"}\n{"id":"n","text":"a"}',
+    b'{"id":"n","text":\n"a"}',
+    b'{"id":"o","text":"a"},',
+    b',{"id":"p","text":"a"}',
+    b'"open',
+    b"",
+    b"\n",
+]
 SCHEMAS = [
     EventSchema(max_bytes=500),
     EventSchema(max_bytes=500, clock="event"),
@@ -603,9 +631,8 @@ SCHEMAS = [
 ]
 
 
-@given(st.lists(st.sampled_from(EVENTS), max_size=9), st.sampled_from(SCHEMAS), st.booleans())
-def test_many_events_at_once_are_read_as_one_after_the_other(raws, schema, is_dated):
-    """No value extends over a record's border, and an error has the same detail."""
+def assert_as_alone(raws, schema, *, is_dated=True):
+    """Compare events that are decoded together with each alone; errors with their details."""
     keys = [None if number % 3 else b"key" for number in range(len(raws))]
     recorded = [1e9 * (number % 3) if is_dated else 0.0 for number in range(len(raws))]
 
@@ -615,16 +642,45 @@ def test_many_events_at_once_are_read_as_one_after_the_other(raws, schema, is_da
         except MalformedEvent as error:
             return error.reason, error.path, str(error)
 
-    together = decode_events(raws, schema, keys, recorded)
+    together = decode_events(raws, schema, keys, recorded).events()
     found = [(one.reason, one.path, str(one)) if isinstance(one, MalformedEvent) else one for one in together]
     assert found == list(map(alone, raws, keys, recorded))
+
+
+@given(
+    st.lists(st.sampled_from(EVENTS), max_size=9) | st.lists(st.sampled_from(TEXTS), min_size=2, max_size=9),
+    st.sampled_from(SCHEMAS),
+    st.booleans(),
+)
+def test_many_events_at_once_are_read_as_one_after_the_other(raws, schema, is_dated):
+    assert_as_alone(raws, schema, is_dated=is_dated)
     if not is_dated:
-        assert len(decode_events(raws, schema)) == len(raws)
+        assert len(decode_events(raws, schema).events()) == len(raws)
+
+
+def test_an_odd_record_among_texts_is_read_as_alone():
+    for odd in (*ODD, *EVENTS):
+        for schema in SCHEMAS:
+            assert_as_alone([TEXTS[0], odd, TEXTS[1]], schema)
+
+
+def test_no_value_extends_over_a_records_border():
+    """All divisions of two or three values into two records."""
+    nested = b'{"id":"o","text":"a","features":{"n":1}}', b'{"id":"p","more":{"a":{}},"text":"b"}'
+    for values in (nested, TEXTS[:2], [*nested, TEXTS[0]], [TEXTS[2], TEXTS[0], nested[0]]):
+        for joined in (separator.join(values) for separator in (b"", b" ", b"\n", b",")):
+            for cut in range(len(joined) + 1):
+                assert_as_alone([joined[:cut], joined[cut:]], OPEN)
 
 
 def test_plain_events_are_parsed_together_in_spite_of_one_that_is_not(monkeypatch):
     plain, slow = [b'{"id":"%d","text":"free"}' % number for number in range(64)], []
-    monkeypatch.setattr(codec, "decode_event", lambda raw, *_: slow.append(raw))
+
+    def decode_slowly(raw, *_):
+        slow.append(raw)
+        return Event("m", {})
+
+    monkeypatch.setattr(codec, "decode_event", decode_slowly)
     decode_events([*plain[:40], b"1,2", *plain[40:]], OPEN)
     assert b"1,2" in slow
     assert len(slow) <= 2
@@ -1187,7 +1243,7 @@ def test_parts_of_a_time_are_read_in_utc_and_its_age_before_the_event():
     naive = b'{"id":"m","at":"2026-02-01 01:05"}'
     assert decode_event(naive, schema).x == {key: x[key] for key in ("t.hour", "t.weekday", "t.month")}
     assert decode_event(naive, schema, recorded=1769994300.0).x == x
-    assert decode_events([naive, naive], schema, recorded=[1769994300.0] * 2)[1].x == x
+    assert decode_events([naive, naive], schema, recorded=[1769994300.0] * 2).xs[1] == x
     event_clock = EventSchema(parts, clock="event")
     assert "t.age" not in decode_event(naive, event_clock, recorded=1769994300.0).x
     assert decode_event(b'{"id":"m","at":null}', schema).x == {}

@@ -150,7 +150,7 @@ def _slices(records: Sequence[Record]) -> Iterator[Slice]:
     """Yield runs of consecutive records of one partition, in processing order."""
     for (topic, number), run in groupby(records, key=attrgetter("partition")):
         part = list(run)
-        checksum = crc([record.value for record in part])
+        checksum = crc(map(attrgetter("value"), part))
         yield Slice(topic, number, part[0].offset, part[-1].offset + 1, len(part), checksum)
 
 

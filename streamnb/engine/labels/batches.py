@@ -17,7 +17,8 @@ import numpy as np
 
 from streamnb.engine.labels.source_labels import ResolvedLabel, SourceLabel
 from streamnb.engine.ports import NewRecord, Record
-from streamnb.events import Attribution, Event, LabelRecord
+from streamnb.events import Attribution, LabelRecord
+from streamnb.formats.decoded_events import DecodedEvents
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.scoring.decision_rule import DecisionBatch
@@ -107,26 +108,19 @@ class EventBatch:
     outputs: Sequence[NewRecord] = ()
 
     @classmethod
-    def from_events(
+    def from_columns(
         cls,
-        events: Sequence[Event],
+        columns: DecodedEvents,
         records: Sequence[Record],
         numbers: Sequence[int] = (),
         now: float = 0.0,
         journal: int | None = None,
     ) -> EventBatch:
-        """Return decoded events as columns."""
-        return cls(
-            records,
-            numbers,
-            [event.id for event in events],
-            [event.x for event in events],
-            [event.ts for event in events],
-            [event.label for event in events],
-            [event.weight for event in events],
-            now=now,
-            journal=journal,
-        )
+        """Return decoded events as a batch; `records` are all records that were decoded."""
+        ids, xs, labels, weights, times, places, _ = columns
+        if len(places) < len(records):
+            records = [records[place] for place in places]
+        return cls(records, numbers, ids, xs, times, labels, weights, now=now, journal=journal)
 
     def __len__(self) -> int:
         return len(self.ids)

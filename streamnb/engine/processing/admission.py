@@ -98,7 +98,7 @@ class Admission:
         """Return how many events may be predicted at once: their predictions take at most 4 MiB."""
         known = self._state.known.follow(self._state.model.classes)
         size, longest = known.n_bytes, known.longest
-        new = {label for label in labels if label is not None and label not in known.columns}
+        new = {label for label in {*labels} if label is not None and label not in known.columns}
         longest = max([longest, *map(class_bytes, new)])
         if (size + 2 * longest + sum(map(class_bytes, new))) * len(labels) <= _BYTES_AT_ONCE:
             return len(labels)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 from streamnb.engine.labels.batches import EventBatch, LabelBatch
-from streamnb.engine.ports import NewRecord, Record
+from streamnb.engine.ports import NewRecord, Record, value_sizes
 from streamnb.engine.processing.admission import Admission
 from streamnb.engine.processing.event_stages import EventDecoding, EventStage
 from streamnb.engine.processing.label_processing import LabelProcessing
@@ -50,7 +50,7 @@ class EventProcessing:
         batch, times, refused = self.decoding.decode(records, now)
         state.has_events |= bool(len(batch))
         outputs: list[NewRecord] = []
-        begins = list(accumulate([len(record.value) for record in batch.records], initial=0))
+        begins = list(accumulate(value_sizes(batch.records), initial=0))
         done, left, ahead = 0, max_bytes, len(batch)
         while done < len(batch) and left > 0:
             if done:
@@ -62,7 +62,7 @@ class EventProcessing:
                 done, ahead = done + 1, ROOM_EVERY
                 continue
             made, n = self._process_next(near, n)
-            left -= sum([len(output.value) for output in made])
+            left -= sum(value_sizes(made))
             outputs += made
             # After a short prefix look at few events only, else the cost is quadratic.
             done, ahead = done + n, max(ROOM_EVERY, 2 * n)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from streamnb.engine.ports import NewRecord, Record
+from streamnb.engine.ports import NewRecord, Record, value_sizes
 from streamnb.engine.processing.admission import Admission
 from streamnb.engine.processing.alarm_responses import PAUSE, AlarmResponse
 from streamnb.engine.processing.drift_monitoring import DriftMonitoring
@@ -98,7 +98,7 @@ class EventProcessor(ProcessorState):
             part = self._alike(records[start : start + self._max_batch_size()])
             heartbeat()
             made = self._process_run(part, now, heartbeat, left)
-            left -= sum([len(output.value) for output in made])
+            left -= sum(value_sizes(made))
             outputs += made
             start += self.consumed - before
             if self.consumed % self.settings.report_every == 0:

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, cast
 
 from streamnb.engine.labels.batches import EventBatch
-from streamnb.engine.ports import NewRecord, Record
+from streamnb.engine.ports import NewRecord, Record, value_sizes
 from streamnb.engine.processing.admission import Admission
 from streamnb.engine.processing.event_stages import (
     EventDecoding,
@@ -19,7 +19,6 @@ from streamnb.engine.processing.event_stages import (
     max_at_once,
 )
 from streamnb.engine.processing.processor_state import ProcessorState
-from streamnb.events import Event
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import PartialLearner
 
@@ -51,19 +50,18 @@ class EventScoring:
         done, left = 0, max_bytes
         while done < len(records) and left > 0:
             part = records[done : done + max_at_once(state.settings)]
-            events, places, _ = self._decoding.events(part)
-            few = self._admission.predicted_at_once([event.label for event in events])
+            events = self._decoding.decode_all(part)
+            few = self._admission.predicted_at_once(events.labels)
             if few:
-                of = [part[place] for place in places[:few]]
-                batch = EventBatch.from_events(events[:few], of, now=now, journal=journal)
+                batch = EventBatch.from_columns(events.prefix(few), part, now=now, journal=journal)
                 top = state.settings.evidence
                 if top:
                     explained = map(state.model.explain_one, batch.xs, repeat(top), batch.times)
                     batch.evidence = attributions(explained)
                 self._predict(batch, state.model.predict_posteriors(batch.xs, batch.times))
-                left -= sum([len(output.value) for output in batch.outputs])
+                left -= sum(value_sizes(batch.outputs))
                 outputs += batch.outputs
-            done += len(part) if few == len(places) else places[few]
+            done += len(part) if few == len(events.ids) else events.places[few]
         return outputs, done
 
     def learn_partial(
@@ -81,18 +79,16 @@ class EventScoring:
         """
         state, model = self._state, cast("PartialLearner", self._state.model)
         known, most = set(state.model.classes), state.settings.max_classes or sys.maxsize
-        events, places, refused = self._decoding.events(records)
-        admitted: list[Event] = []
-        of: list[Record] = []
-        for event, place in zip(events, places, strict=True):
-            if event.label is not None and event.label not in known and event.label not in met:
+        events, admitted = self._decoding.decode_all(records), list[int]()
+        refused = events.refused
+        for row, (label, place) in enumerate(zip(events.labels, events.places, strict=True)):
+            if label is not None and label not in known and label not in met:
                 if len(known) + len(met) >= most:
                     refused.append((place, self._admission.refused()))
                     continue
-                met.add(event.label)
-            admitted.append(event)
-            of.append(records[place])
-        batch = EventBatch.from_events(admitted, of, now=now, journal=journal)
+                met.add(label)
+            admitted.append(row)
+        batch = EventBatch.from_columns(events.chosen(admitted), records, now=now, journal=journal)
         said, partial = model.partial(batch.xs, batch.labels, batch.weights)
         outputs = [state.reject(records[place], error) for place, error in sorted(refused, key=_PLACE)]
         if len(batch):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, compress
+from itertools import accumulate, compress, repeat
+from operator import attrgetter
 from typing import cast
 
-import msgspec
 import numpy as np
 
 from streamnb.engine.labels.batches import EventBatch, timestamps
@@ -16,8 +16,9 @@ from streamnb.engine.processing.drift_monitoring import DriftMonitoring
 from streamnb.engine.processing.processor_state import ProcessorState
 from streamnb.engine.settings import ROOM_EVERY, Settings
 from streamnb.errors import MalformedEvent
-from streamnb.events import Attribution, Event
+from streamnb.events import Attribution
 from streamnb.formats.codec import IN_EVENT, decode_events
+from streamnb.formats.decoded_events import DecodedEvents
 from streamnb.kernels.array_types import Floats
 from streamnb.models.interface.attribution import Item, explain_then_learn_many
 from streamnb.models.interface.predictions import Posteriors
@@ -27,6 +28,11 @@ from streamnb.values.example_weights import is_below_unit
 EventStage = Callable[[EventBatch], None]
 """A step of every batch of events."""
 
+Refused = Sequence[tuple[int, MalformedEvent]]
+"""Index and error of records."""
+
+_KEY, _VALUE, _TIME = map(attrgetter, ("key", "value", "timestamp"))
+
 
 class EventDecoding:
     """The first stage: records to events.
@@ -35,54 +41,37 @@ class EventDecoding:
         state: of the processor.
 
     Attributes:
-        decode_all: returns the event of each record, or why it has none.
+        decode_all: returns the events among records, and the errors of rejected ones.
     """
 
     def __init__(self, state: ProcessorState) -> None:
         self._state = state
-        self.decode_all: Callable[[Sequence[Record]], list[Event | MalformedEvent]] = self._decode_all
+        self.decode_all: Callable[[Sequence[Record]], DecodedEvents] = self._decode_all
 
-    def _decode_all(self, records: Sequence[Record]) -> list[Event | MalformedEvent]:
-        decoded = decode_events(
-            [record.value for record in records],
-            self._state.settings.schema,
-            [record.key for record in records],
-            [record.timestamp for record in records],
-        )
+    def _decode_all(self, records: Sequence[Record]) -> DecodedEvents:
+        values, keys, times = (list(map(column, records)) for column in (_VALUE, _KEY, _TIME))
+        decoded = decode_events(values, self._state.settings.schema, keys, times)
         if not self._state.actions.is_paused:
             return decoded
-        return [
-            msgspec.structs.replace(one, weight=0.0) if isinstance(one, Event) else one for one in decoded
-        ]
+        return decoded._replace(weights=[0.0] * len(decoded.ids))
 
-    def events(
-        self, records: Sequence[Record]
-    ) -> tuple[list[Event], list[int], list[tuple[int, MalformedEvent]]]:
-        """Return events, their indexes in `records`, and index and error of rejected records."""
-        decoded = self.decode_all(records)
-        refused = [(place, one) for place, one in enumerate(decoded) if isinstance(one, MalformedEvent)]
-        if not refused:
-            return cast("list[Event]", decoded), list(range(len(decoded))), refused
-        places = [place for place, one in enumerate(decoded) if isinstance(one, Event)]
-        return [cast("Event", decoded[place]) for place in places], places, refused
-
-    def decode(
-        self, records: Sequence[Record], now: float
-    ) -> tuple[EventBatch, Floats, list[tuple[int, MalformedEvent]]]:
+    def decode(self, records: Sequence[Record], now: float) -> tuple[EventBatch, Floats, Refused]:
         """Return the events among records, times of all records, and index and error of rejected ones.
 
         The times are empty if all labels are inside events.
         """
-        events, places, refused = self.events(records)
+        columns = self.decode_all(records)
         horizon = None if self._state.late is None else self._state.late.pending.horizon
         dated, first = records if horizon is None else horizon.dated(records), self._state.consumed + 1
-        numbers = [first + place for place in places]
-        batch = EventBatch.from_events(events, [dated[place] for place in places], numbers, now)
+        numbers: Sequence[int] = range(first, first + len(records))
+        if columns.refused:
+            numbers = [first + place for place in columns.places]
+        batch = EventBatch.from_columns(columns, dated, numbers, now)
         if horizon is None:
-            return batch, batch.earliest, refused
+            return batch, batch.earliest, columns.refused
         times = timestamps(dated)
-        batch.earliest = horizon.passing(times)[places]
-        return batch, times, refused
+        batch.earliest = horizon.passing(times)[list(columns.places)]
+        return batch, times, columns.refused
 
 
 class _StateStage:
@@ -136,13 +125,18 @@ class PredictAndLearn(_StateStage):
         batch.learned_before, batch.classes_before = state.n_learned, len(model.classes)
         taught = model.class_weights if pipeline.uses_weights else {}
         posteriors = self._posteriors(batch)
-        are_learned = [y is not None and weight > 0 for y, weight in zip(labels, weights, strict=True)]
-        batch.ages = list(accumulate(are_learned[:-1], initial=learned))
+        taught_labels = cast("Sequence[str]", labels)
+        if None in labels or min(weights) <= 0.0:
+            are_learned = [y is not None and weight > 0 for y, weight in zip(labels, weights, strict=True)]
+            batch.ages = list(accumulate(are_learned[:-1], initial=learned))
+            taught_labels = list(compress(taught_labels, are_learned))
+        else:
+            batch.ages = list(range(learned, learned + len(labels)))
         before = None
         if pipeline.uses_weights:
             before = weights_before(posteriors.classes, taught, labels, weights)
         batch.predicted = pipeline.predict(posteriors, model, batch.ages, before, labels)
-        state.tally.learned.update(label for label in compress(labels, are_learned) if label is not None)
+        state.tally.learned.update(taught_labels)
 
     def _posteriors(self, batch: EventBatch) -> Posteriors:
         """Predict and learn; add the evidence of each event, if it is published."""
@@ -166,8 +160,8 @@ class ScorePredictions(_StateStage):
             return
         posteriors, decided = batch.predicted.posteriors, batch.predicted.decisions
         column = state.known.follow(posteriors.classes).columns
-        truths = [-1 if label is None else column.get(label, -1) for label in batch.labels]
-        batch.truths = np.array(truths, dtype=np.int64)
+        truths = map(column.get, cast("Sequence[str]", batch.labels), repeat(-1))  # -1 also without a label
+        batch.truths = np.fromiter(truths, dtype=np.int64, count=len(batch))
         state.progressive.update_many(posteriors.probabilities, batch.truths, held=posteriors.held)
         if state.decisions is not None and decided is not None:
             state.decisions.add(decided, batch.labels)

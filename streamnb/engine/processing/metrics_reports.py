@@ -14,7 +14,7 @@ estimation for a binomial proportion", Statistical Science 16(2).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -45,33 +45,44 @@ _MANY = 1000  # events within which one should have a time
 
 def with_interval(scores: Scores, mass: float) -> Scores:
     """Return scores with the interval of their accuracy; unchanged without events."""
-    n = scores.events
-    if not n:
-        return scores
-    right = round(scores.accuracy * n)  # exact: the relative error of the quotient is at most 1e-16
-    return msgspec.structs.replace(scores, accuracy_interval=_interval(right, n, mass))
+    return with_intervals((scores,), (), mass)[0][0]
+
+
+def with_intervals(
+    scores: Sequence[Scores], weights: Collection[float], mass: float
+) -> tuple[list[Scores], tuple[ClassRate, ...]]:
+    """Return scores with the intervals of their accuracies, and the rate of each class.
+
+    All intervals are computed together, which takes as long as one of them.
+
+    Args:
+        scores: unchanged without events.
+        weights: learned weight of each class in examples; no rates if nothing was learned.
+        mass: the probability of an interval.
+    """
+    learned = np.array([*weights], dtype=np.float64)
+    total = float(learned.sum())
+    known = learned.tolist() if total else []
+    # exact: the relative error of the quotient is at most 1e-16
+    pairs = [(round(each.accuracy * each.events), each.events) for each in scores if each.events]
+    hits = (*(right for right, _ in pairs), *known)
+    misses = (*(n - right for right, n in pairs), *(total - weight for weight in known))
+    intervals = iter(_intervals(hits, misses, mass))
+    told = [
+        msgspec.structs.replace(each, accuracy_interval=Interval(*next(intervals))) if each.events else each
+        for each in scores
+    ]
+    rates = zip(known, (learned / (total or 1.0)).tolist(), intervals, strict=bool(known))
+    return told, tuple(ClassRate(weight, rate, *bounds) for weight, rate, bounds in rates)
 
 
 @lru_cache(16)  # with late labels many consecutive reports are equal
-def _interval(right: int, n: int, mass: float) -> Interval:
-    lower, upper = beta_intervals(right + _JEFFREYS, n - right + _JEFFREYS, mass)
-    return Interval(float(lower), float(upper))
-
-
-def class_rates(weights: Collection[float], mass: float) -> tuple[ClassRate, ...]:
-    """Return the rate of each class from its learned weight in examples; empty if nothing was learned."""
-    return _rates(tuple(weights), mass)
-
-
-@lru_cache(16)
-def _rates(weights: tuple[float, ...], mass: float) -> tuple[ClassRate, ...]:
-    learned = np.array(weights, dtype=np.float64)
-    total = float(learned.sum())
-    if not total:
-        return ()
-    lower, upper = beta_intervals(learned + _JEFFREYS, total - learned + _JEFFREYS, mass)
-    columns = (learned, learned / total, lower, upper)
-    return tuple(ClassRate(*row) for row in zip(*(column.tolist() for column in columns), strict=True))
+def _intervals(
+    hits: tuple[float, ...], misses: tuple[float, ...], mass: float
+) -> tuple[tuple[float, float], ...]:
+    """Return the lower and upper bound of each proportion."""
+    lower, upper = beta_intervals(np.array(hits) + _JEFFREYS, np.array(misses) + _JEFFREYS, mass)
+    return tuple(zip(lower.tolist(), upper.tolist(), strict=True))
 
 
 def why_nothing_is_evicted(model: StreamModel) -> str:
@@ -119,12 +130,14 @@ def metrics_report(state: ProcessorState, now: float) -> MetricsReport:
     if late is not None:
         confusion = late.scoring.scores.confusion(late.scoring.columns_of(labels))
     mass = state.settings.interval
+    weights = state.model.class_weights.values() if labels else ()
+    (cumulative, window), rates = with_intervals((scores.cumulative(), scores.window()), weights, mass)
     return MetricsReport(
         events=state.consumed,
         learned=state.model.n_events,
         dead_letters=state.dead_letters,
-        cumulative=with_interval(scores.cumulative(), mass),
-        window=with_interval(scores.window(), mass),
+        cumulative=cumulative,
+        window=window,
         window_size=state.settings.window,
         classes=len(classes),
         labels=labels,
@@ -134,7 +147,7 @@ def metrics_report(state: ProcessorState, now: float) -> MetricsReport:
         ts=now,
         posterior=posterior_report(state.model),
         interval_mass=mass,
-        class_rates=class_rates(state.model.class_weights.values(), mass) if labels else (),
+        class_rates=rates,
         verdicts=None if late is None else label_report(late, mass),
         served_by=state.settings.by,
         monitors=state.monitors.reports(),

@@ -133,11 +133,13 @@ class PredictionPipeline:
 
     def encode(self, batch: EventBatch, hypotheses: Sequence[str], tally: Counters) -> list[NewRecord]:
         """Return the records of a batch's predictions, or dead letters; count them in `tally`."""
-        tally.predicted.update(batch.predicted.posteriors.labels())
         columns, predictions = self._columns(batch, hypotheses), list[Prediction]()
         if columns is not None:
+            counts = np.bincount(columns.best).tolist()
+            tally.predicted.update({columns.classes[k]: times for k, times in enumerate(counts) if times})
             values = encode_prediction_columns(columns)
         else:
+            tally.predicted.update(batch.predicted.posteriors.labels())
             predictions = self.predictions(batch, hypotheses)
             values = encode_predictions(predictions)
         keys = [event_id.encode() for event_id in batch.ids]

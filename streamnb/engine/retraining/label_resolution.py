@@ -24,6 +24,7 @@ from streamnb.engine.processing.retrained_model import Offsets, RetrainedModel
 from streamnb.engine.settings import Settings
 from streamnb.errors import MalformedEvent
 from streamnb.events import Event
+from streamnb.formats.decoded_events import DecodedEvents
 from streamnb.kernels.array_types import Ints
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import StreamModel
@@ -170,9 +171,9 @@ class RetrainingProcessor(EventProcessor):
     def install_model(self, rebuilt: Callable[[], RetrainedModel], model: StreamModel | None = None) -> None:
         """Do nothing: an earlier retraining changes no label."""
 
-    def _decode_resolved(self, records: Sequence[Record]) -> list[Event | MalformedEvent]:
+    def _decode_resolved(self, records: Sequence[Record]) -> DecodedEvents:
         """Return events with their resolved labels; reject what was not predicted, or is left out."""
-        return list(map(self._resolved, records, self._decode_own(records)))
+        return DecodedEvents.from_events(map(self._resolved, records, self._decode_own(records).events()))
 
     def _resolved(self, record: Record, event: Event | MalformedEvent) -> Event | MalformedEvent:
         truths, at = self._truths, self._at

@@ -142,13 +142,15 @@ class _LibrdkafkaReader:
             messages = self._without_events(messages)
         if not messages:
             return []
-        found = self._partitions
-        partitions = [
-            found[place]
-            for place in zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
-        ]
-        offsets = list(map(Message.offset, messages))
-        for partition, last in dict(zip(partitions, offsets, strict=True)).items():
+        found, offsets = self._partitions, list(map(Message.offset, messages))
+        topics, numbers = list(map(Message.topic, messages)), list(map(Message.partition, messages))
+        if topics.count(topics[0]) == numbers.count(numbers[0]) == len(messages):  # all of one partition
+            partitions = [found[topics[0], numbers[0]]] * len(messages)
+            lasts = {partitions[0]: offsets[-1]}
+        else:
+            partitions = [found[place] for place in zip(topics, numbers, strict=True)]
+            lasts = dict(zip(partitions, offsets, strict=True))
+        for partition, last in lasts.items():
             self._next[partition] = max(self._next[partition], last + 1)
         values = [value or b"" for value in map(Message.value, messages)]  # a tombstone is read as empty
         times = [milliseconds / 1000.0 for _, milliseconds in map(Message.timestamp, messages)]

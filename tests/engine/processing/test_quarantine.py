@@ -59,7 +59,7 @@ def test_no_prediction_names_a_class_of_few_examples_and_the_others_keep_their_o
     said = []
     for i, record in enumerate(stream):
         if record.partition == EVENTS:
-            x, weights = learner.event_path.decoding.decode_all([record])[0].x, examples(stream[:i])
+            x, weights = learner.event_path.decoding.decode_all([record]).xs[0], examples(stream[:i])
             probabilities, held, known = expected(learner.model, x, least, weights)
             n_events = learner.model.n_events
         (one,) = served(learner.process([record], 1.0)) or [None]

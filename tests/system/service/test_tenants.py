@@ -43,7 +43,7 @@ def test_each_key_has_the_model_of_its_own_events():
     plain = factories.learner(configured("model.kind=naive_bayes"))
     models, kept = {}, {}
     for record in records(RAWS, keys=KEYS):
-        event = plain.event_path.decoding.decode_all([record])[0]
+        (event,) = plain.event_path.decoding.decode_all([record]).events()
         name = (record.key or b"").decode()
         if event.label is not None and name not in kept and name and len(kept) < 7:
             kept[name] = name
