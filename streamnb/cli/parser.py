@@ -99,6 +99,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     replay = command("replay", "write the events of a file to a topic of the log")
     replay.add_argument("file", help=_FILES)
+    replay.add_argument("more", nargs="*", help="more files, which are read in the same way")
     replay.add_argument("--topic", help="the topic (default: the first of topics.events)")
     text = "events a second (default: as fast as possible)"
     replay.add_argument("--rate", type=_positive, metavar="N", help=text)

@@ -33,6 +33,16 @@ T = TypeVar("T")
 _CSV = CsvColumns()
 _ROLES = ("id", "label", "text", "ts")
 _OF_FILES = ("order", "shuffle", "drop", "holdout", "delay", "reveal", "noise", "map_labels")
+_SETTLED = {
+    "--format": "format",
+    "--encoding": "encoding",
+    "--delimiter": "delimiter",
+    "--quote": "quote",
+    "--header": "has_header",
+    "--decimal": "decimal",
+    "--thousands": "thousands",
+}
+"""Option -> attribute of `CsvColumns` that is the same for all files of a command."""
 _PLAIN = EventSchema(max_bytes=MAX_LINE)
 
 
@@ -168,6 +178,30 @@ def settled_events(
     source = open_counted(path, columns, note)
     events = begun(_with_progress(source, columns))
     return source.columns, events
+
+
+def settled_files(
+    paths: Sequence[str], columns: CsvColumns = _CSV, note: RowNote = print_note
+) -> tuple[CsvColumns, Iterator[bytes]]:
+    """Return how several files are read, and their raw events, one file after another.
+
+    Raises ConfigError if a file is read in another way than the first, with the option that settles it.
+    """
+    found = [settled_events(path, columns, note) for path in paths]
+    first = found[0][0]
+    for path, (one, _) in zip(paths, found, strict=True):
+        for option, name in _SETTLED.items():
+            here, there = getattr(one, name), getattr(first, name)
+            if here != there:
+                raise ConfigError(
+                    f"{path} is read with {option} {_shown(here)}, but {paths[0]} with {_shown(there)}: "
+                    f"give {option}, or read one file at a time"
+                )
+    return first, chain.from_iterable(events for _, events in found)
+
+
+def _shown(value: object) -> str:
+    return repr(value) if value not in {"", None} else "not needed"
 
 
 def events_of(path: str, columns: CsvColumns = _CSV, note: RowNote = print_note) -> Iterator[bytes]:

@@ -192,19 +192,18 @@ def _delimiters(lines: Sequence[str]) -> tuple[str, str]:
     return best, "".join(others)
 
 
-def _fitting(lines: Sequence[str], delimiter: str) -> tuple[int, int, int]:
-    """Return how many rows have as many cells as the header, this number, and the number of numbers.
+def _fitting(lines: Sequence[str], delimiter: str) -> tuple[int, bool, int, int]:
+    """Return how well a delimiter fits: better is larger.
 
-    It is (-1, 1, 0) for a single cell.
+    The rows with as many cells as the first, before one that is not CSV; whether apostrophes enclose cells;
+    the number of cells; and the number of numbers. It is (-1, False, 1, 0) for a single cell.
     """
-    with suppress(csv.Error):
-        header, *rows = csv.reader(lines, delimiter=delimiter, quotechar=quote_of(lines, delimiter))
-        n_numbers = sum(_NUMBER.fullmatch(cell) is not None for row in rows for cell in row)
-        n_cells = len(header)
-        if n_cells == 1:
-            return -1, 1, 0
-        return sum(len(row) == n_cells for row in rows), n_cells, n_numbers
-    return -1, 0, 0
+    quote = quote_of(lines, delimiter)
+    header, *rows = [*TableDialect(delimiter, quote).rows(lines)] or [[]]
+    if len(header) < 2:
+        return -1, False, len(header), 0
+    n_numbers = sum(_NUMBER.fullmatch(cell) is not None for row in rows for cell in row)
+    return sum(len(row) == len(header) for row in rows), quote == "'", len(header), n_numbers
 
 
 def _are_blanks_behind(lines: Sequence[str], delimiter: str) -> bool:

@@ -171,6 +171,12 @@ def test_lines_above_the_table_are_skipped_and_counted(above, n):
     assert sniffed(above + table, skipped=columns.skipped, delimiter=";")[0] == events
 
 
+def test_a_title_above_names_alone_is_skipped():
+    events, _, columns = sniffed("Report of May\nname;city\nann;rome\nbob;oslo\ncid;bonn\n")
+    assert (columns.skipped, events[0]["features"]) == (1, {"name": "ann", "city": "rome"})
+    assert sniffed("text\nDear, Bob\nHi, Al\n")[2].skipped == 0, "too few lines"
+
+
 def test_a_comment_before_the_header_or_among_the_rows_is_none_of_them():
     text = "##made\n#id,label,x\n1,a,2\n# a note\n2,b,3\n"
     events, said, _ = sniffed(text)
@@ -209,6 +215,14 @@ def test_two_delimiters_that_fit_equally_are_said():
     )
 
 
+def test_delimiters_inside_quotes_do_not_count():
+    events, _, columns = sniffed("'id';'x,y,z'\n'1';'2,3,4'\n'5';'6,7,8'\n")
+    assert (columns.delimiter, columns.quote) == (";", "'")
+    assert events[0]["features"] == {"x,y,z": "2,3,4"}
+    events, _, columns = sniffed('"id";"x,y,z"\n"1";"2,3,4"\n"5";"6,7,8"\n')
+    assert (columns.delimiter, events[0]["features"]) == (";", {"x,y,z": "2,3,4"})
+
+
 def test_a_plain_table_says_nothing():
     for text in ("", "id\n", "id,label,x\n1,a,2\n", 'id,"x"\n1,"a;b"\n2,c\n', "f\na\nb\n"):
         assert sniffed(text)[1] == []
@@ -220,6 +234,8 @@ def test_a_repeated_header_is_skipped_and_noted():
     events = [json.loads(raw) for raw in TableEvents(lines, CsvColumns(), notes.append)]
     assert [event["id"] for event in events] == ["1", "3"]
     assert [note.event for note in notes] == ["header-repeated"]
+    events, _, columns = sniffed("name,city\nann,rome\nname,city\nbob,oslo\n")
+    assert (columns.has_header, len(events)) == (True, 2), "no value of it occurs in another row"
 
 
 @pytest.mark.parametrize("name", ["", "Unnamed: 0", "Unnamed: 0.1"])

@@ -15,7 +15,7 @@ from streamnb.cli.timed_batches import parts_of
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError
 from streamnb.evaluation.data_quality import LOOKED_AT, DataQuality
-from streamnb.evaluation.event_input import columns_of, decoded, origin_of, settled_events
+from streamnb.evaluation.event_input import columns_of, decoded, origin_of, settled_files
 from streamnb.features.schema_inference import ENOUGH
 from streamnb.formats.codec import record_key
 from streamnb.formats.event_columns import CsvColumns
@@ -34,7 +34,7 @@ _LOOKED_AT_BYTES = 16 << 20
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the events of a file to a topic, at a rate or as fast as the log takes them."""
+    """Write the events of files to a topic, at a rate or as fast as the log takes them."""
     config = context.load_config(options, *([f"topics.events={options.topic}"] if options.topic else []))
     topic = config.topics.events[0]
     if options.topic not in (None, topic):
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         repeats=config.events.repeats != "learn",
         labels_topic=config.topics.labels,
     )
-    events = _settled(options.file, columns, odd)
+    events = _settled([options.file, *options.more], columns, odd)
     events = _checked_as_they_come(events, odd) if options.file == "-" else _looked_at(events, odd)
     try:
         with closing(context.open_log(config, OutageReporter(config.kafka.give_up_after, stop))) as log:
@@ -78,10 +78,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _settled(path: str, columns: CsvColumns, odd: DataQuality) -> Iterator[bytes]:
-    """Yield the events of a file; the file is first read with the first event, as a pipe may pause."""
-    columns, events = settled_events(path, columns)
-    odd.origin = origin_of(path, columns)
+def _settled(paths: list[str], columns: CsvColumns, odd: DataQuality) -> Iterator[bytes]:
+    """Yield the events of files; they are first read with the first event, as a pipe may pause."""
+    columns, events = settled_files(paths, columns)
+    odd.origin = origin_of(paths[0], columns)
     yield from events
 
 
