@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from streamnb.errors import ConfigError, LogError
+from streamnb.formats.column_events import ColumnEvents
 from streamnb.formats.event_columns import check_header
 from streamnb.formats.event_source import EventSource
-from streamnb.formats.parquet_events import AT_ONCE, ArrowColumns
+from streamnb.formats.parquet_events import AT_ONCE, ArrowColumns, index_left_out
 
 _FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
 
@@ -41,20 +40,16 @@ def arrow_events(source: EventSource) -> Iterator[bytes]:
         names = reader.schema.names
         check_header(names, source.columns, "Arrow")
         columns = ArrowColumns(types, source.columns, source.note)
-        # Missing values are removed already; "" is a string.
-        roles = msgspec.structs.replace(source.columns, missing=())
+        left_out = index_left_out(names, source.columns, source.note)
+        events = ColumnEvents(names, source.columns, source.ids, left_out)
         for batch, share in _batches(reader, is_file=is_file):
             batch.validate(full=True)  # damaged offsets would be read beyond the batch
             source.share = share
             for start in range(0, batch.num_rows, AT_ONCE):
                 part = batch.slice(start, AT_ONCE)
-                cells = [columns.cells(name, part.column(place)) for place, name in enumerate(names)]
-                for row in zip(*cells, strict=True):
-                    pairs = zip(names, row, strict=True)
-                    found = {name: cell for name, cell in pairs if cell is not None or name == roles.id}
-                    content = b"" if roles.id in found else source.encoded(found)
-                    number += 1
-                    yield source.event(found, content, roles)
+                rows = events.rows([columns.cells(name, part.column(n)) for n, name in enumerate(names)])
+                number += len(rows)
+                yield from rows
     except (ArrowException, OSError, UnicodeError, MemoryError) as error:
         why = str(error) or "a length in it exceeds the memory"
         raise LogError(f"no Arrow that can be read, after row {number}: {why}") from error

@@ -1,6 +1,6 @@
 """Rows of an Avro container file as event records, with the types of its schema: ``streamnb[avro]``.
 
-Values become what the same values in Parquet become. A block of rows is in memory at a time.
+Values become what the same values in Parquet become. A thousand rows are in memory at a time.
 """
 
 from __future__ import annotations
@@ -8,16 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Any, cast
-
-import msgspec
+from itertools import islice
+from typing import Any
 
 from streamnb.errors import ConfigError, LogError, why
-from streamnb.formats.event_columns import check_header
+from streamnb.formats.column_events import ColumnEvents
+from streamnb.formats.event_columns import CsvColumns, check_header
 from streamnb.formats.event_source import EventSource
 from streamnb.values.json_conversion import bytes_text, json_value, name_text
 
+_AT_ONCE = 1000
 _NAMED = (str, bool, int, float, Decimal)
+_JSON, _FLOATS = {"string", "int", "long", "boolean", "enum"}, {"float", "double"}
 _Convert = Callable[[Any], Any]
 
 
@@ -32,7 +34,6 @@ def avro_events(source: EventSource) -> Iterator[bytes]:
         import fastavro  # noqa: PLC0415  an extra
     except ImportError as error:
         raise ConfigError("reading Avro needs fastavro: pip install 'streamnb[avro]'") from error
-    number = 0
     try:
         rows = fastavro.reader(source.content)
         fields = rows.writer_schema.get("fields") if isinstance(rows.writer_schema, dict) else None
@@ -42,60 +43,78 @@ def avro_events(source: EventSource) -> Iterator[bytes]:
         raise LogError("is Avro of a type other than record; expected records")
     names = [field["name"] for field in fields]
     check_header(names, source.columns, "Avro")
-    reader = _AvroColumns(source, fields)
+    reader = _AvroColumns(source.columns, fields)
+    events = ColumnEvents(names, source.columns, source.ids)
+    for part in _parts(rows):
+        yield from events.rows(reader.cells(part))
+
+
+def _parts(rows: Iterator[Any]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows in lists. Raises LogError for damaged content, after the rows before it."""
+    number = 0
     while True:
+        part: list[dict[str, Any]] = []
         try:
-            row = next(rows, None)
+            part.extend(islice(rows, _AT_ONCE))
         except Exception as error:
+            yield part
+            number += len(part)
             raise LogError(f"no Avro that can be read, after row {number}: {why(error)}") from error
-        if row is None:
+        if not part:
             return
-        number += 1
-        cells = reader.cells(cast("dict[str, Any]", row))
-        content = source.encoded(cells) if source.columns.id not in cells else b""
-        yield source.event(cells, content, reader.columns)
+        yield part
+        number += len(part)
 
 
 class _AvroColumns:
-    """Converter of rows to JSON values, by the types and roles of columns.
+    """Converter of rows to columns of JSON values, by the types and roles of columns."""
 
-    Attributes:
-        columns: the roles of columns; missing cells are already left out.
-    """
-
-    def __init__(self, source: EventSource, fields: list[dict[str, Any]]) -> None:
-        columns = source.columns
-        self.columns = msgspec.structs.replace(columns, missing=())
+    def __init__(self, columns: CsvColumns, fields: list[dict[str, Any]]) -> None:
         self._names = {columns.id, columns.label, columns.text, *columns.strings}
         self._missing = {token for token in columns.missing if token}
         self._converters = [(field["name"], _converter(field["type"])) for field in fields]
 
-    def cells(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of a row, without missing ones except the id."""
-        found = {}
-        for name, convert in self._converters:
-            value = convert(row[name])
-            if value is not None and isinstance(row[name], _NAMED) and (name in self._names or self._missing):
-                text = name_text(row[name])
-                value = None if text in self._missing else text if name in self._names else value
-            if value is not None or name == self.columns.id:
-                found[name] = value
-        return found
+    def cells(self, rows: list[dict[str, Any]]) -> list[list[Any]]:
+        """Return the cells of each column; None for missing values."""
+        return [
+            self._column(name, convert, [row[name] for row in rows]) for name, convert in self._converters
+        ]
+
+    def _column(self, name: str, convert: _Convert | None, given: list[Any]) -> list[Any]:
+        found = given if convert is None else [None if value is None else convert(value) for value in given]
+        if name not in self._names and not self._missing:
+            return found
+        return [
+            self._named(name, value, raw) if value is not None and isinstance(raw, _NAMED) else value
+            for value, raw in zip(found, given, strict=True)
+        ]
+
+    def _named(self, name: str, value: Any, raw: Any) -> Any:
+        """Return a role's value as a name, or None if its text means missing."""
+        text = raw if type(raw) is str else name_text(raw)
+        return None if text in self._missing else text if name in self._names else value
 
 
-def _converter(kind: Any) -> _Convert:
-    """Return a converter of the values of an Avro type to JSON values."""
+def _converter(kind: Any) -> _Convert | None:
+    """Return a converter of the values of an Avro type to JSON values; None if they are JSON already."""
     if isinstance(kind, list):
         others = [one for one in kind if one != "null"]
         return _converter(others[0]) if len(others) == 1 else _plain
-    if isinstance(kind, dict) and kind.get("type") == "fixed" and "logicalType" not in kind:
-        return lambda value: None if value is None else bytes_text(value, is_fixed=True)
-    return _plain
+    name = kind.get("type") if isinstance(kind, dict) else kind
+    if isinstance(kind, dict) and "logicalType" in kind:
+        return _plain
+    if name == "fixed":
+        return lambda value: bytes_text(value, is_fixed=True)
+    return None if name in _JSON else _finite if name in _FLOATS else _plain
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return _finite(value)
     if isinstance(value, dict):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -6,23 +6,20 @@ Each column is converted as a whole, by its Arrow type, and without pandas, whic
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any, ClassVar
 from uuid import UUID
 
-import msgspec
-
 from streamnb.errors import ConfigError, LogError
 from streamnb.features.attributes import some_of
+from streamnb.formats.column_events import ColumnEvents
 from streamnb.formats.event_columns import (
     CsvColumns,
     RowIds,
     RowNote,
     check_header,
-    encoded,
-    event_of,
     ignore_note,
     index_columns,
 )
@@ -36,7 +33,7 @@ from streamnb.values.json_conversion import (
 )
 from streamnb.values.messages import Message
 
-AT_ONCE = 1000
+AT_ONCE = 4096
 """Rows that are converted at once."""
 _DAY = 86_400
 _FIRST, _END = -62_135_596_800, 253_402_300_800  # the years 1 to 9999, in seconds since the epoch
@@ -69,26 +66,25 @@ def parquet_events(
         file = parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
         names = file.schema_arrow.names
         check_header(names, columns, "Parquet")
-        left_out = frozenset(index_columns(names, (), columns))
-        if left_out:
-            text = f"read with {some_of(sorted(left_out))} left out, the index of a data frame (--id-column)"
-            note(Message("reading-sniffed", text, findings=sorted(left_out)))
+        left_out = index_left_out(names, columns, note)
         reader = ArrowColumns(types, columns, note)
-        # The reader already removes missing values; "" is a string.
-        columns = msgspec.structs.replace(columns, missing=())
+        events = ColumnEvents(names, columns, ids, left_out)
         for batch in file.iter_batches(batch_size=AT_ONCE):
             cells = [reader.cells(name, batch.column(place)) for place, name in enumerate(names)]
-            for row in zip(*cells, strict=True):
-                pairs = zip(names, row, strict=True)
-                found = {name: cell for name, cell in pairs if cell is not None or name == columns.id}
-                for name in left_out:
-                    found.pop(name, None)
-                content = encoded(found) if ids.has_content else b""
-                raw = encoded(event_of(found, ids(number, content), columns))
+            for raw in events.rows(cells):
                 number += 1
                 yield raw, number / file.metadata.num_rows
     except ArrowException as error:
         raise LogError(f"no Parquet that can be read, after row {number}: {error}") from error
+
+
+def index_left_out(names: Sequence[str], columns: CsvColumns, note: RowNote) -> frozenset[str]:
+    """Return the columns that hold the index of a data frame, which are no features, and note them."""
+    left_out = frozenset(index_columns(names, (), columns))
+    if left_out:
+        text = f"read with {some_of(sorted(left_out))} left out, the index of a data frame (--id-column)"
+        note(Message("reading-sniffed", text, findings=sorted(left_out)))
+    return left_out
 
 
 class ArrowColumns:
@@ -115,6 +111,8 @@ class ArrowColumns:
         if self._missing:
             found = [None if self._is_missing(cell) else cell for cell in found]
         if name in self._names:
+            if set(map(type, found)).isdisjoint(_NAMED):
+                return found
             return [name_text(cell) if type(cell) in _NAMED else cell for cell in found]
         return _without_decimals(found)
 
@@ -149,9 +147,11 @@ class ArrowColumns:
         return self._values(array.dictionary_decode(), column)
 
     def _floating(self, array: Any, _: str) -> list[Any]:
-        return [
-            number if number is not None and math.isfinite(number) else None for number in array.to_pylist()
-        ]
+        # Every NaN and infinity makes the sum not finite; so does an overflow, rarely and harmlessly.
+        found: list[Any] = array.to_pylist()
+        if not array.null_count and math.isfinite(sum(found)):
+            return found
+        return [number if number is not None and math.isfinite(number) else None for number in found]
 
     def _date_time(self, array: Any, column: str) -> list[Any]:
         """Return date-times; event times beyond the year 9999 as seconds, which are refused."""
@@ -181,6 +181,8 @@ class ArrowColumns:
         except UnicodeDecodeError:
             buffers = (scalar.as_buffer() for scalar in array)
             return [raw and raw.to_pybytes().decode(errors="surrogateescape") for raw in buffers]
+        if bytes not in set(map(type, found)):
+            return found
         return [cell.decode(errors="surrogateescape") if type(cell) is bytes else cell for cell in found]
 
     def _binary(self, array: Any, column: str) -> list[Any]:
@@ -245,6 +247,8 @@ def _counts(array: Any) -> list[int | None]:
 
 
 def _without_decimals(cells: list[Any]) -> list[Any]:
+    if Decimal not in set(map(type, cells)):
+        return cells
     return [decimal_number(cell) if type(cell) is Decimal else cell for cell in cells]
 
 
