@@ -74,7 +74,8 @@ def split_mbox(content: io.BufferedReader[Any]) -> Iterator[bytes]:
     kept: list[bytes] = []
     size, is_dated, is_first, is_begin = 0, True, True, True
     while line := content.readline(_CHUNK):
-        if is_begin and line.startswith(b"From ") and (is_first or not is_dated or _DATED.match(line)):
+        first = line[:1] if is_begin else b""
+        if first == b"F" and line.startswith(b"From ") and (is_first or not is_dated or _DATED.match(line)):
             if is_first:
                 is_dated = _DATED.match(line) is not None
             else:
@@ -82,8 +83,10 @@ def split_mbox(content: io.BufferedReader[Any]) -> Iterator[bytes]:
             kept, size, is_first = [], 0, False
         elif not is_first or line.strip():
             is_first = False
-            kept.append((line[1:] if is_begin and _QUOTED.match(line) else line)[: MAX_MAIL + 1 - size])
-            size += len(kept[-1])
+            if first == b">" and _QUOTED.match(line):
+                line = line[1:]
+            kept.append(line[: MAX_MAIL + 1 - size])
+            size += len(line)
         is_begin = line.endswith(b"\n")
     if not is_first:
         yield b"".join(kept)

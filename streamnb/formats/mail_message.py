@@ -14,6 +14,7 @@ from email.header import decode_header
 from email.message import Message as Mail
 from email.utils import parseaddr, parsedate_to_datetime
 from html import unescape
+from string import ascii_uppercase
 
 MAX_MAIL = 16 << 20
 """The longest mail, in bytes."""
@@ -26,8 +27,9 @@ _SUPERSETS = {
     "ascii": "utf-8",
 }
 _UNKNOWN = (LookupError, UnicodeError, ValueError)  # an unknown charset, or bytes that it lacks
-_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:-]*)")
-_TAG_END = re.compile(r"""(?>[^>"']+|"[^"]*"|'[^']*')*+>""")
+_TAG = re.compile(r"""<(/?)([a-z][a-z0-9:-]*)(?>[^>"']+|"[^"]*"|'[^']*')*+>""")
+_MARKUP = re.compile(r"<[A-Za-z/!?]")
+_LOWER = {ord(letter): letter.lower() for letter in ascii_uppercase}
 _UNSHOWN = {"script", "style", "title"}
 _BLOCKS = {
     "address", "article", "blockquote", "br", "center", "dd", "div", "dl", "dt", "footer", "form", "h1", "h2",
@@ -156,23 +158,22 @@ def html_text(html: str) -> str:
         >>> html_text("<style>p {}</style><p>Free&nbsp;<b>en</b>try<br>now &lt;3")
         'Free entry\nnow <3'
     """
-    shown, lowered, position = [], html.lower(), 0
+    lowered = html.lower()
+    if len(lowered) != len(html):  # a few letters become longer
+        lowered = html.translate(_LOWER)
+    shown, position = [], 0
     while (start := html.find("<", position)) >= 0:
         shown.append(html[position:start])
-        if html.startswith("<!--", start):
+        if tag := _TAG.match(lowered, start):
+            position, name = tag.end(), tag[2]
+        elif html.startswith("<!--", start):
             end = html.find("-->", start + 4)
-            position = len(html) if end < 0 else end + 3
-            continue
-        tag = _TAG.match(html, start)
-        if tag is None and html[start + 1 : start + 2] not in {"!", "?", "/"}:
+            position, name = (len(html) if end < 0 else end + 3), ""
+        elif _MARKUP.match(html, start):
+            position, name = html.find(">", start) + 1 or len(html), ""
+        else:
             shown.append("<")
-            position = start + 1
-            continue
-        name_end = start + 1 if tag is None else tag.end()
-        closed = _TAG_END.match(html, name_end)
-        end = closed.end() if closed else html.find(">", name_end) + 1
-        position = end or len(html)
-        name = "" if tag is None else tag[2].lower()
+            position, name = start + 1, ""
         if name in _UNSHOWN and tag is not None and not tag[1]:
             close = lowered.find(f"</{name}", position)
             position = len(html) if close < 0 else close

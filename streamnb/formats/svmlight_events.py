@@ -110,15 +110,19 @@ def _event(line: str) -> dict[str, Any]:
         name = str(int(name)) if len(name) < 10 else name
         if name in features:
             raise ValueError(f"index {name} occurs twice")
-        features[name] = None if _NONE.fullmatch(written) else _number(field, written)
+        features[name] = None if _NONE.fullmatch(written) else finite_number(written)
     record["features"] = {name: value for name, value in features.items() if value is not None}
     return record
 
 
-def _number(field: str, written: str) -> float:
-    value = float(written) if _NUMBER.fullmatch(written) else math.inf
-    if math.isinf(value):
-        raise ValueError(f"{field!r} has no finite number")
+def finite_number(written: str) -> float:
+    """Return the finite number that a text is. Raises ValueError for any other text."""
+    try:
+        value = float(written)
+    except ValueError:
+        value = math.inf
+    if not math.isfinite(value) or "_" in written or not written.isascii():
+        raise ValueError(f"{written!r} is not a finite number")
     return value
 
 

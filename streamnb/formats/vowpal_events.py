@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamnb.formats.event_source import EventSource
-from streamnb.formats.svmlight_events import label_name
+from streamnb.formats.svmlight_events import finite_number, label_name
 from streamnb.values.messages import Message
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _START = re.compile(
     rb"(?:\xef\xbb\xbf)?(?:[ \t]*\r?\n)*(?:[^\s|,;{\"'<]+[ \t]+){0,3}"
     rb"(?:'?[^\s|,;{\"<]*)\|[^\s|]*(?:[ \t]+[^\s|,;]+)+"
@@ -65,26 +64,16 @@ class _VowpalLines:
         words: defaultdict[str, list[str]] = defaultdict(list)
         numbers: dict[str, float] = {}
         for part in rest.split("|"):
-            fields = part.split()
-            has_name = part[:1] not in {"", " ", "\t"}
-            name, _, scale = fields.pop(0).partition(":") if has_name else ("", "", "")
-            factor = _number(scale) if scale else 1.0
-            for field in fields:
-                feature, colon, value = field.partition(":")
-                if not feature:
-                    raise ValueError(f"{field!r} is a feature without a name")
-                if colon or factor != 1.0:
-                    key = f"{name}^{feature}" if name else feature
-                    numbers[key] = numbers.get(key, 0.0) + factor * (_number(value) if colon else 1.0)
-                else:
-                    words[name].append(feature)
-        if text := [word for name in list(words) if self._is_text(name) for word in words.pop(name)]:
-            record["text"] = " ".join(text)
-        self._look(words)
-        if both := words.keys() & numbers.keys():
-            raise ValueError(f"{min(both)!r} is a number and a namespace of words")
-        features = numbers | {name: " ".join(found) for name, found in words.items()}
-        if features or not text:
+            _read_namespace(part, words, numbers)
+        features: dict[str, Any] = numbers
+        if words:
+            if text := [word for name in list(words) if self._is_text(name) for word in words.pop(name)]:
+                record["text"] = " ".join(text)
+            self._look(words)
+            if both := words.keys() & numbers.keys():
+                raise ValueError(f"{min(both)!r} is a number and a namespace of words")
+            features = numbers | {name: " ".join(found) for name, found in words.items()}
+        if features or "text" not in record:
             record["features"] = features
         return record
 
@@ -111,7 +100,7 @@ class _VowpalLines:
             raise ValueError(
                 f"{len(fields)} fields before the bar, expected at most label, importance and base"
             )
-        if more and _number(more[0]) != 1.0:
+        if more and finite_number(more[0]) != 1.0:
             text = f"importances, such as {more[0]}, are not read: each event counts once"
             self._note_once(Message("weights-not-read", text, line=self._source.line))
         record["label"] = label_name(label)
@@ -132,8 +121,36 @@ class _VowpalLines:
             self._source.note(message)
 
 
-def _number(written: str) -> float:
-    value = float(written) if _NUMBER.fullmatch(written) else math.inf
-    if math.isinf(value):
-        raise ValueError(f"{written!r} is not a finite number")
-    return value
+def _read_namespace(part: str, words: defaultdict[str, list[str]], numbers: dict[str, float]) -> None:
+    """Add the words and numbers behind one bar. Raises ValueError with the fault."""
+    fields = part.split()
+    has_name = part[:1] not in {"", " ", "\t"}
+    name, _, scale = fields.pop(0).partition(":") if has_name else ("", "", "")
+    factor = finite_number(scale) if scale else 1.0
+    if factor == 1.0 and ":" not in part:
+        if fields:
+            words[name] += fields
+        return
+    prefix = f"{name}^" if name else ""
+    pairs = [field.partition(":") for field in fields]
+    if factor == 1.0 and not numbers and "_" not in part and (found := _plain_numbers(prefix, pairs)):
+        numbers |= found
+        return
+    for feature, colon, value in pairs:
+        if not feature:
+            raise ValueError(f"{colon + value!r} is a feature without a name")
+        if colon or factor != 1.0:
+            number = factor * (finite_number(value) if colon else 1.0)
+            numbers[prefix + feature] = numbers.get(prefix + feature, 0.0) + number
+        else:
+            words[name].append(feature)
+
+
+def _plain_numbers(prefix: str, pairs: list[tuple[str, str, str]]) -> dict[str, float]:
+    """Return the numbers of a namespace; empty if a name is empty or repeated, or a value is not a number."""
+    try:
+        found = {prefix + feature: float(value) for feature, _, value in pairs}
+    except ValueError:
+        return {}
+    is_plain = len(found) == len(pairs) and prefix not in found and math.isfinite(sum(found.values()))
+    return found if is_plain else {}

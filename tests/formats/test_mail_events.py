@@ -205,6 +205,7 @@ def test_of_alternatives_the_plain_text_is_read(policy):
         ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
         ("<script>x<y</script>z", "z"),
         ("<script>x", ""),
+        ("\u0130<SCRIPT>x</Script><P>y", "\u0130\ny"),
         ("<SCRIPT src=a>x</SCRIPT >z", "z"),
         ("<!DOCTYPE html><?xml?>a</3>", "a"),
         ("<p>a</p>\n\n<p>b</p>", "a\nb"),
