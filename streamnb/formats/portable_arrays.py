@@ -7,6 +7,7 @@ import math
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -19,6 +20,7 @@ Dtype = Literal[
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"
 ]
 BLOCK = 1 << 20  # bytes handled at a time
+_UNSIGNED = np.dtype("<u8")
 
 _DTYPES: dict[str, Dtype] = {name: name for name in get_args(Dtype)}
 
@@ -63,20 +65,73 @@ def array_blocks(array: Array | StoredArray) -> Iterator[bytes]:
         yield (block.view(np.uint8).astype(np.bool_) if little.kind == "b" else block).tobytes()
 
 
-def read_array(file: io.BufferedIOBase, dtype: Dtype, shape: list[int]) -> tuple[Array, int]:
-    """Return the next array in the file, writable and with its own memory, and the CRC-32 of its bytes.
+def planes(octets: bytes, itemsize: int) -> bytes:
+    """Return the bytes of whole elements by their place: the first byte of each, then the second, and so on.
+
+    The high bytes of numbers repeat, and the low bytes of fractions do not, so each compress better alone.
+    """
+    return np.frombuffer(octets, dtype=np.uint8).reshape(-1, itemsize).T.tobytes() if itemsize > 1 else octets
+
+
+def may_ascend(dtype: str, dimensions: int) -> bool:
+    """Return whether an array is one of 64-bit integers in one dimension."""
+    return dimensions == 1 and dtype in {"int64", "uint64"}
+
+
+def is_ascending(array: Array | StoredArray) -> bool:
+    """Return whether an array `may_ascend`, and no number is below its predecessor."""
+    if not may_ascend(array.dtype.name, len(array.shape)):
+        return False
+    last = np.zeros(0, dtype=array.dtype.newbyteorder("<"))
+    for block in array_blocks(array):
+        numbers = np.concatenate([last, np.frombuffer(block, dtype=last.dtype)])
+        if (numbers[1:] < numbers[:-1]).any():
+            return False
+        last = numbers[-1:]
+    return bool(array.size)
+
+
+def stored_blocks(array: Array | StoredArray, *, differences: bool) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the elements as bytes, and the same as they are stored, in blocks of `BLOCK` bytes.
+
+    They are stored as `planes`, and with `differences` each number less its predecessor, modulo 2^64.
+    Raises SnapshotError as `array_blocks`.
+    """
+    rest, itemsize, last = b"", array.dtype.itemsize, np.uint64(0)
+    for block in chain(array_blocks(array), [b""]):
+        rest += block
+        while len(rest) >= BLOCK or (not block and rest):
+            octets, rest = rest[:BLOCK], rest[BLOCK:]
+            if differences:
+                numbers = np.frombuffer(octets, dtype=_UNSIGNED)
+                yield octets, planes(np.diff(numbers, prepend=last).tobytes(), itemsize)
+                last = numbers[-1]
+            else:
+                yield octets, planes(octets, itemsize)
+
+
+def read_array(
+    file: io.BufferedIOBase, dtype: Dtype, shape: list[int], *, differences: bool
+) -> tuple[Array, int]:
+    """Return the next array of `stored_blocks`, with its own memory, and the CRC-32 of its elements.
 
     Raises:
         SnapshotError: the file ends too early, or a bool is neither 0 nor 1.
     """
     array = np.empty(shape, dtype=dtype)
-    octets = array.reshape(-1).view(np.uint8)
-    crc = 0
+    octets, last = array.reshape(-1).view(np.uint8), np.uint64(0)
+    crc, buffer = 0, np.empty(min(BLOCK, octets.size), dtype=np.uint8)
     for start in range(0, octets.size, BLOCK):
-        block = octets[start : start + BLOCK].data
-        if file.readinto(block) != block.nbytes:
+        block = octets[start : start + BLOCK]
+        found = buffer[: block.size]
+        if file.readinto(found.data) != found.nbytes:
             raise SnapshotError("the file ended while it was being read")
-        crc = zlib.crc32(block, crc)
+        block.reshape(-1, array.itemsize)[:] = found.reshape(array.itemsize, -1).T
+        if differences:
+            numbers = block.view(_UNSIGNED)
+            numbers[:] = np.cumsum(numbers) + last
+            last = numbers[-1]
+        crc = zlib.crc32(block.data, crc)
     if dtype == "bool" and (octets > 1).any():
         raise SnapshotError("a bool is neither 0 nor 1")
     return (array if sys.byteorder == "little" else array.byteswap(inplace=True)), crc

@@ -23,7 +23,16 @@ import numpy as np
 
 from streamnb.errors import SnapshotError, told_as
 from streamnb.formats.canonical_json import canonical, refuse_unportable
-from streamnb.formats.portable_arrays import BLOCK, Dtype, array_blocks, array_dtype, read_array
+from streamnb.formats.portable_arrays import (
+    BLOCK,
+    Dtype,
+    array_blocks,
+    array_dtype,
+    is_ascending,
+    may_ascend,
+    read_array,
+    stored_blocks,
+)
 from streamnb.values.type_aliases import Array
 
 VERSION = 1
@@ -33,6 +42,7 @@ _PRELUDE = struct.Struct("<8sIQQ32s")  # magic, version, header length, file len
 _CHECKSUM = 32
 _ALIGNMENT = 64
 _SEGMENTS = "segments"
+_OUT_OF_PLACE = "numbers in ascending order are stored as differences, and only these"
 FLOOR = "floor"
 """Key of a part's values: the journal record before which no state may be restored."""
 DIGEST = re.compile("[0-9a-f]{64}")
@@ -83,6 +93,7 @@ class _ArrayEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     part: str
     name: str
+    differences: bool
     dtype: Dtype
     shape: Annotated[list[_Size], msgspec.Meta(max_length=32)]  # the limit of many tools around numpy
     offset: _Size
@@ -236,16 +247,17 @@ def _describe(part: str, name: str, array: Array, offset: int) -> _ArrayEntry:
     crc = 0
     for block in array_blocks(array):
         crc = zlib.crc32(block, crc)
-    return _ArrayEntry(part, name, dtype, list(array.shape), offset, array.nbytes, crc)
+    differences = is_ascending(array)
+    return _ArrayEntry(part, name, differences, dtype, list(array.shape), offset, array.nbytes, crc)
 
 
 def _pieces(head: bytes, arrays: list[tuple[_ArrayEntry, Array]]) -> Iterator[bytes]:
     yield head + bytes(-len(head) % _ALIGNMENT)
     for entry, array in arrays:
         crc = 0
-        for block in array_blocks(array):
+        for block, stored in stored_blocks(array, differences=entry.differences):
             crc = zlib.crc32(block, crc)
-            yield block
+            yield stored
         if crc != entry.crc32:
             raise SnapshotError(f"{entry} has changed while it was being written")
         yield bytes(-entry.length % _ALIGNMENT)
@@ -343,9 +355,13 @@ def _refuse_disorder(title: str, keys: list[Any]) -> None:
 
 def _read(file: io.BufferedIOBase, entry: _ArrayEntry) -> Array:
     with told_as(SnapshotError, entry, SnapshotError):
-        array, crc = read_array(file, entry.dtype, entry.shape)
+        if entry.differences and not may_ascend(entry.dtype, len(entry.shape)):
+            raise SnapshotError(_OUT_OF_PLACE)
+        array, crc = read_array(file, entry.dtype, entry.shape, differences=entry.differences)
     if crc != entry.crc32:
         raise SnapshotError(f"{entry} does not match its checksum")
+    if is_ascending(array) != entry.differences:
+        raise SnapshotError(f"{entry}: {_OUT_OF_PLACE}")
     return array
 
 

@@ -195,6 +195,7 @@ def entry(content=bytes(8), **fields):
     return {
         "part": "p",
         "name": "a",
+        "differences": False,
         "dtype": "uint8",
         "shape": [len(content)],
         "offset": 0,
@@ -328,7 +329,20 @@ def test_an_independent_writer_writes_the_same_bytes():
             "model": SnapshotPart({"alpha": 1.0}, {"table": np.arange(6).reshape(3, 2)}),
         },
     )
-    assert encode(ours) == seal(fields, padded(table) + padded(flags))
+    by_place = bytes(octet for place in range(8) for octet in table[place::8])
+    assert encode(ours) == seal(fields, padded(by_place) + padded(flags))
+
+
+def test_numbers_in_ascending_order_are_stored_as_differences_beyond_a_block():
+    numbers = np.cumsum(np.arange(300_000) % 7) - 40
+    arrays = {"up": numbers, "down": numbers[::-1], "flat": np.full(9, 2**63 + 3, dtype=np.uint64)}
+    arrays["widest"] = np.array([-(2**63), 2**63 - 1])
+    content = encode(snapshot(arrays=arrays))
+    assert_same(decode(content), snapshot(arrays=arrays))
+    found = json.loads(content[60 : 60 + struct.unpack_from("<Q", content, 12)[0]])["arrays"]
+    assert {each["name"]: each["differences"] for each in found} == {
+        "down": False, "flat": True, "up": True, "widest": True
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", golden_snapshots())
@@ -491,7 +505,7 @@ def test_a_sealed_header_of_random_bytes_is_refused(text):
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.sampled_from(["part", "name", "dtype", "shape", "offset", "length", "crc32"]),
+    st.sampled_from(["part", "name", "differences", "dtype", "shape", "offset", "length", "crc32"]),
     json_values | st.lists(st.integers(-3, 2**63 - 1), max_size=4) | st.integers(-(2**70), 2**70),
 )
 def test_a_sealed_directory_with_any_one_value_is_refused_or_the_same(field, value):
@@ -546,6 +560,15 @@ NAN_HEADER = dumps(header()).replace(b'"journal_n":0', b'"journal_n":NaN')
         (seal(header(arrays=[entry(dtype=">i8")]), bytes(64)), "Invalid enum value '>i8'"),
         (seal(header(arrays=[entry(dtype="int16")]), bytes(64)), r"8 bytes are not int16 of shape \[8\]"),
         (seal(header(arrays=[entry(shape=[7])]), bytes(64)), r"8 bytes are not uint8 of shape \[7\]"),
+        (seal(header(arrays=[entry(differences=True)]), bytes(64)), "numbers in ascending order are stored"),
+        (
+            seal(header(arrays=[entry(bytes(5), dtype="uint8", differences=True)]), padded(bytes(5))),
+            "only these",
+        ),
+        (
+            seal(header(arrays=[entry(dtype="int64", shape=[1])]), bytes(64)),
+            "numbers in ascending order are stored as differences, and only these",
+        ),
         (seal(header(arrays=[entry(shape=[-1])]), bytes(64)), "Expected `int` >= 0"),
         (seal(header(arrays=[entry(shape=[-2, -4])]), bytes(64)), "Expected `int` >= 0"),
         (seal(header(arrays=[entry(shape=[2**32, 2**32])]), bytes(64)), "no array has the shape"),

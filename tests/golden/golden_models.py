@@ -310,9 +310,17 @@ def snapshot(raw):
     start += -start % 64
     arrays = {}
     for entry in header["arrays"]:
-        array = np.frombuffer(
-            raw, entry["dtype"], int(np.prod(entry["shape"], dtype=np.int64)), start + entry["offset"]
+        begin, dtype = start + entry["offset"], np.dtype(entry["dtype"])
+        octets, size = raw[begin : begin + entry["length"]], dtype.itemsize
+        blocks = [np.frombuffer(octets[i : i + (1 << 20)], np.uint8) for i in range(0, len(octets), 1 << 20)]
+        array = np.concatenate(
+            [
+                np.zeros(0, dtype),
+                *(np.ascontiguousarray(b.reshape(size, -1).T).view(dtype).ravel() for b in blocks),
+            ]
         )
+        if entry["differences"]:
+            array = np.cumsum(array, dtype=dtype)
         arrays[entry["part"], entry["name"]] = array.reshape(entry["shape"])
     return header, arrays
 

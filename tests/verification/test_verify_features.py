@@ -209,14 +209,13 @@ def altered(name, columns):
 
     def edit(parts):
         array = parts["model"].arrays[f"learned_{name}"]
-        where = (len(array) - 1, *columns[:-1], columns[-1] + (name == "feature_weights"))
-        array[where] += 1024
+        array[(len(array) - 1, *columns)] += 1024
 
     return edit
 
 
 def test_features_that_bins_alone_need_are_clean_and_damage_to_them_is_found(tmp_path):
-    """There is nothing that is learned by gradient, but there are the logarithms of their counts."""
+    """There is nothing that is learned by gradient."""
     flags = ['hypotheses=[{ density = "binned" }]']
     create(tmp_path)
     rng = random.Random(3)
@@ -232,11 +231,12 @@ def test_features_that_bins_alone_need_are_clean_and_damage_to_them_is_found(tmp
     with open_log(tmp_path) as log:
         outcome = verified(log, tmp_path / "snapshots", *flags)
         assert_clean(outcome, 300)
-        edit_snapshot(tmp_path / "snapshots", altered("feature_weights", (0, 0)))
+        assert arrays_at(tmp_path)["learned_feature_weights"].size == 0
+        edit_snapshot(tmp_path / "snapshots", altered("features", (COUNTS,)))
         edit_snapshot(tmp_path / "snapshots", altered("features", (COUNTS,)), 9)
         found = told(verified(log, tmp_path / "snapshots", *flags))
     assert {check for check, _ in found} == {"learners", "snapshots"}
-    assert any("learned_feature_weights[" in text for _, text in found)
+    assert any("learned_features[" in text for _, text in found)
 
 
 def test_without_snapshots_nothing_is_compared_twice(log, folder):
@@ -304,7 +304,11 @@ def one(name, place, change):
     def edit(parts):
         arrays = parts["model"].arrays
         array = arrays[f"learned_{name}"]
-        where = (row_of(arrays, place[0]), *place[1:]) if name.startswith("feature") else place
+        where = place
+        if name == "feature_weights":  # by learner, then by row
+            where = (place[1], row_of(arrays, place[0]), place[2])
+        elif name.startswith("feature"):
+            where = (row_of(arrays, place[0]), *place[1:])
         array[where] = change(array[where])
 
     return edit
@@ -323,7 +327,7 @@ def one_less(name, place, counted):
 
 
 W7 = ("w7",)
-A_WORD, WEIGHT = (W7, COUNTS + 1), (W7, 1, 1)
+A_WORD, WEIGHT = (W7, COUNTS + 1), (W7, 0, 1)
 
 
 def pairs_of(raws):
@@ -376,7 +380,6 @@ FEATURES = {
     "total of an owner": (one("features", ((), TOTAL), lambda v: v + 1), f"{TOTAL}]"),
     "owner": (one("features", (W7, OWNER), lambda v: v + 1), f"{OWNER}]"),
     "key": (one("features", (W7, KEY), lambda v: v ^ 1), f"{KEY}]"),
-    "logarithm": (one("feature_weights", (W7, 0, 2), lambda v: v + np.float32(1e-4)), "0, 2]"),
     "edge": (one("bins_edges", 3, lambda v: v + 1e-12), "learned_bins_edges[3]"),
     "edges": (one_less("bins_n_edges", (0, 0), "bins_edges"), "learned_bins_n_edges[0, 0]"),
     "value": (one("bins_values", 40, lambda v: -v), "learned_bins_values[40]"),
@@ -438,7 +441,7 @@ def test_a_replay_does_not_begin_with_features_of_another_shape(log, folder, nam
 
 GRADIENTS = {
     "weight": (one("feature_weights", WEIGHT, lambda v: v + np.float32(1e-6)), "feature_weights["),
-    "squares": (one("feature_weights", (W7, 2, 0), lambda v: v * 2), "feature_weights["),
+    "squares": (one("feature_weights", (W7, 1, 0), lambda v: v * 2), "feature_weights["),
     "bias": (one("bias", (1, 0, 0), lambda v: v * (1 + 1e-15)), "bias[1, 0, 0]"),
     "power": (one("powers", (2, 0), lambda v: v * (1 + 1e-15)), "powers[2, 0]"),
     "curvature": (one("powers", (0, 1), lambda v: v * (1 + 1e-15)), "powers[0, 1]"),

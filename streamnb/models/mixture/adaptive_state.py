@@ -34,6 +34,7 @@ from streamnb.models.softmax.byte_ngram_table import ByteNgramArrays, ByteNgramT
 from streamnb.models.softmax.feature_extraction import ExtractedFeatures, ExtractionContext, expected_context
 from streamnb.models.softmax.feature_table import FeatureTable, FeatureTableArrays
 from streamnb.models.softmax.quantile_bins import QuantileBinArrays, QuantileBins, check_bins, expected_bins
+from streamnb.models.softmax.softmax_regression import fill_logs
 from streamnb.statistics.memory_budget import MOST_ASIDE, ByteNgramMemory, MemoryComponent
 from streamnb.values.state_validation import LARGE, ExpectedArray, checked, counts, named, real, reject
 from streamnb.values.type_aliases import Array, Aside, Flags, concatenated
@@ -369,6 +370,7 @@ class AdaptiveState(Growable):
                 *(found[f"context_{name}"].copy() for name in ExtractionContext._fields)
             )
             self.features.load(found, classes)
+            fill_logs(self.features.tables, classes)
         if self._plan.byte_rates.size:
             self.grams.load(found, classes)
 

@@ -20,6 +20,7 @@ each batch, and until then a key is looked up in both. Evicted features are not 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -531,19 +532,21 @@ class FeatureTable(Growable):
         lowest, highest = np.zeros(COUNTS + classes, dtype=np.int64), np.full(COUNTS + classes, MOST)
         highest[KEY] = KEY_BITS
         lowest[OWNER], highest[OWNER] = NOBODY, max(0, np.size(arrays["features"], 0) - 1)
-        low = np.full((self.weights.shape[1], 1 + classes), -_HEAVIEST)
-        low[0] = low[:, 0] = 0.0  # logarithms of counts, and sums of squares
+        low = np.full(1 + classes, -_HEAVIEST)
+        low[0] = 0.0  # a sum of squares
         once, latest = 1 << 63, min(classes, NO_CLASS)
         return {
             "features": whole("features", COUNTS + classes, low=lowest, high=highest),
-            "feature_weights": real("features", *low.shape, low=low, high=_HEAVIEST, dtype=np.float32),
+            "feature_weights": real(
+                self.weights.shape[1] - 1, "features", low.size, low=low, high=_HEAVIEST, dtype=np.float32
+            ),
             "features_met_once": whole(
                 "features met once", low=once, high=once + (latest << 48) - 1, dtype=np.uint64
             ),
         }
 
     def load(self, arrays: Mapping[str, Array], classes: int) -> None:
-        """Replace everything by a state that is as `expected`."""
+        """Replace everything by a state that is as `expected`; the logarithms of counts are not in it."""
         table, weights, once = (arrays[name] for name in ("features", "feature_weights", "features_met_once"))
         self._size[:] = 0, 0, 0, NOBODY, 0, 0, 0
         self.reserve(classes, classes, 0)
@@ -552,14 +555,18 @@ class FeatureTable(Growable):
             self.weights = grown(self.weights, (len(table), *self.weights.shape[1:]))
         self.table[: len(table), : COUNTS + classes] = table
         self.table[: len(table), OWNER] &= _OWNER
-        self.weights[: len(table), :, : 1 + classes] = weights
+        self.weights[: len(table), 0] = 0.0
+        self.weights[: len(table), 1:, : 1 + classes] = weights.transpose(1, 0, 2)
         self._size[[LIVE, ONCE, END]] = len(table), len(once), len(table)
         self._slots, self._former = once, _NO_SLOTS
         self._enter_all()
 
 
 def _state_of(tables: FeatureTableArrays, once: Hashes, classes: int, aside: Aside) -> dict[str, Array]:
-    """Return copies of all arrays for `classes` classes, and of the slots of features met once."""
+    """Return copies of all arrays for `classes` classes, and of the slots of features met once.
+
+    The logarithms of counts follow from the counts, see `softmax_regression.fill_logs`.
+    """
     rows = rows_learned(tables.table, tables.size)
     numbers = np.full(int(tables.size[END]) + 1, NOBODY)  # the last stands for -1
     numbers[rows] = np.arange(rows.size)
@@ -570,8 +577,10 @@ def _state_of(tables: FeatureTableArrays, once: Hashes, classes: int, aside: Asi
         found[:, OWNER] = numbers[owners_in(found[:, OWNER])]
         return found[:, : COUNTS + classes]
 
+    learners, nothing = tables.weights.shape[1] - 1, tables.weights[:0, 0, : 1 + classes]
+    weights = (tables.weights[part, 1 + m, : 1 + classes] for m in range(learners) for part in parts)
     return {
         "features": aside(map(table, parts)),
         "features_met_once": aside([np.sort(once)]),
-        "feature_weights": aside(tables.weights.take(part, axis=0)[:, :, : 1 + classes] for part in parts),
+        "feature_weights": aside(chain([nothing], weights)).reshape(learners, rows.size, 1 + classes),
     }

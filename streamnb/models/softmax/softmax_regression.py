@@ -25,14 +25,17 @@ from streamnb.kernels.jit import inlined, kernel
 from streamnb.kernels.vector_kernels import fill
 from streamnb.models.softmax.feature_table import (
     COUNTS,
+    END,
     KEY_BITS,
     NO_CLASS,
     NOBODY,
+    OWNER,
     TOTAL,
     FeatureTableArrays,
     by_place,
     class_met,
     met_once,
+    owner_in,
     put_slot,
     slot_at,
 )
@@ -285,3 +288,15 @@ def count_features(extracted: Any, features: FeatureTableArrays, label: int, wei
             table[row, COUNTS + label] += weight
             log = _log_of(table[row, COUNTS + label], _SMOOTHING, LOGS)
             weights[row, 0, 1 + label] = log - LOG_SMOOTHING
+
+
+@kernel
+def fill_logs(features: FeatureTableArrays, classes: int) -> None:
+    """Fill the logarithms of the counts of all features, as `count_features` fills them."""
+    table, weights = features.table, features.weights
+    for row in range(features.size[END]):
+        if owner_in(table[row, OWNER]) != NOBODY:
+            for k in range(classes):
+                if table[row, COUNTS + k] != 0:
+                    log = _log_of(table[row, COUNTS + k], _SMOOTHING, LOGS)
+                    weights[row, 0, 1 + k] = log - LOG_SMOOTHING

@@ -940,3 +940,15 @@ def test_readings_of_the_counts_are_shared():
             assert found[h.label] == model.joint_log_likelihoods(x)[h.label]
         for model in (both, *alone):
             model.learn_many([x], [y], [w])
+
+
+def test_logarithms_of_counts_follow_from_the_counts():
+    """A state has no such logarithms: the table of a model that loads it has every bit of them again."""
+    model = BayesOptimalNB(ATTRIBUTES, [Hypothesis(), Softmax(pairs=True)])
+    for x, y, w in mixed_stream(5, 120):
+        model.learn_many([x], [y], [w])
+    again = model.clone().load_state(*model.state())
+    learned, loaded = (each._learners.features for each in (model, again))
+    rows, width = len(model.state()[1]["learned_features"]), 1 + len(model.classes)
+    assert learned.weights[:rows, 0].any()
+    assert learned.weights[:rows, :, :width].tobytes() == loaded.weights[:rows, :, :width].tobytes()
