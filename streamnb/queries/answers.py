@@ -15,7 +15,8 @@ from streamnb.errors import ConfigError, StreamnbError
 from streamnb.events import Event
 from streamnb.features.attributes import some_of
 from streamnb.features.tokenizer import words
-from streamnb.models.interface.attribution import LIMIT, Explanation, Item
+from streamnb.models.interface.attribution import Explanation, Item
+from streamnb.models.interface.attribution_parts import LIMIT
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.queries.query_model import QueryModel, log_odds, query_model_of

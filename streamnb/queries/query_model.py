@@ -26,7 +26,7 @@ from streamnb.features.attributes import some_of
 from streamnb.formats.codec import decode_event
 from streamnb.formats.event_schema import ENTITY, EventSchema
 from streamnb.formats.terminal_text import duration, emit, printable
-from streamnb.models.interface.attribution import LIMIT
+from streamnb.models.interface.attribution_parts import LIMIT
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.river_stream_model import RiverStreamModel
 from streamnb.models.naive_bayes.counting_model import CountingModel

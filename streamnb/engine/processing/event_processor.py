@@ -28,6 +28,7 @@ from streamnb.engine.settings import Settings
 from streamnb.events import MetricsReport
 from streamnb.formats.codec import encode_metrics
 from streamnb.formats.journal_record import AppliedAction
+from streamnb.models.interface.attribution import explains_in_batches
 from streamnb.models.interface.stream_model import StreamModel
 
 _TOPIC = attrgetter("partition.topic")
@@ -136,7 +137,8 @@ class EventProcessor(ProcessorState):
     def _max_batch_size(self) -> int:
         """Return the batch size up to the next report, pruning or alarm response."""
         left = self.settings.report_every - self.consumed % self.settings.report_every
-        most = min(max_at_once(self.settings), left)
+        alone = not explains_in_batches(self.model)
+        most = min(max_at_once(self.settings, explains_alone=alone), left)
         if self.responds_to_alarms:
             most = min(most, AlarmResponse.ahead(self.consumed))
         every = self.settings.pruning.every

@@ -49,7 +49,7 @@ class EventScoring:
         state, outputs = self._state, list[NewRecord]()
         done, left = 0, max_bytes
         while done < len(records) and left > 0:
-            part = records[done : done + max_at_once(state.settings)]
+            part = records[done : done + max_at_once(state.settings, explains_alone=True)]
             events = self._decoding.decode_all(part)
             few = self._admission.predicted_at_once(events.labels)
             if few:

@@ -81,9 +81,9 @@ class _StateStage:
         self._state = state
 
 
-def max_at_once(settings: Settings) -> int:
-    """Return how many records make a batch at most: fewer if each is explained, which takes longer."""
-    return 50 if settings.evidence else 1000
+def max_at_once(settings: Settings, *, explains_alone: bool) -> int:
+    """Return how many records make a batch at most: fewer if each is explained alone, which takes longer."""
+    return 50 if settings.evidence and explains_alone else 1000
 
 
 def attributions(explained: Iterable[Sequence[Item]]) -> list[tuple[Attribution, ...]]:

@@ -16,17 +16,12 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple, Self
 
-import numpy as np
-
 from streamnb.features.tokenizer import words
-from streamnb.kernels.array_types import Floats
+from streamnb.models.interface.attribution_parts import LIMIT
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.values.hooks import Hooks, Shown
 from streamnb.values.number_ranges import is_missing
 from streamnb.values.type_aliases import Times, Weights
-
-LIMIT = 1e6
-"""Log odds beyond +-LIMIT, such as infinite log odds with alpha = 0, are cut to it: JSON has no infinity."""
 
 
 class Single(NamedTuple):
@@ -105,10 +100,15 @@ def explain_then_learn_many(
 
     A model may have this method itself, which explains events in the pass that predicts and learns them.
     """
-    together = getattr(model, "explain_then_learn_many", None)
-    found: tuple[Posteriors, Sequence[Sequence[Item]]]
-    found = explain_each(model, xs, ys, ws, ts, top) if together is None else together(xs, ys, ws, ts, top)
+    if not explains_in_batches(model):
+        return explain_each(model, xs, ys, ws, ts, top)
+    found: tuple[Posteriors, Sequence[Sequence[Item]]] = model.explain_then_learn_many(xs, ys, ws, ts, top)
     return found
+
+
+def explains_in_batches(model: Any) -> bool:
+    """Return whether the model explains events in the pass that predicts and learns them."""
+    return hasattr(model, "explain_then_learn_many")
 
 
 def explain_each(
@@ -144,15 +144,9 @@ def ranked(items: Iterable[Item]) -> list[Item]:
     return sorted((item for item in items if item.log_odds != 0.0), key=lambda item: -abs(item.log_odds))
 
 
-def differences(joints: Floats, bases: Floats) -> Floats:
-    """Return by how much the log odds of the first class in `joints` (n, 2) exceed those in `bases`."""
-    with np.errstate(invalid="ignore"):
-        change = np.where(joints > -np.inf, joints - bases, -np.inf)
-        odds = np.where(change[:, 0] == change[:, 1], 0.0, change[:, 0] - change[:, 1])
-    return np.clip(odds, -LIMIT, LIMIT)
-
-
 def odds(joint: Mapping[Any, float], base: Mapping[Any, float], first: Any, second: Any) -> float:
-    """Return the same of two classes by name, for one event."""
-    one, other = (np.array([[values[first], values[second]]]) for values in (joint, base))
-    return float(differences(one, other)[0])
+    """Return by how much the log odds of the first class in `joint` exceed those in `base`."""
+    one, other = (
+        joint[label] - base[label] if joint[label] > -math.inf else -math.inf for label in (first, second)
+    )
+    return 0.0 if one == other else max(-LIMIT, min(LIMIT, one - other))

@@ -19,11 +19,13 @@ from streamnb.features.event_reader import SENTENCE, EventReader
 from streamnb.features.event_writer import EventWriter
 from streamnb.features.keyed_hash import process_secret
 from streamnb.features.tokenizer import character_table
-from streamnb.models.interface.attribution import Item, explain_each
+from streamnb.models.interface.attribution import Item
+from streamnb.models.interface.attribution_parts import AttributionParts
+from streamnb.models.interface.part_names import PartNames
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Corrections, Events, Labels
 from streamnb.models.mixture.adaptive_state import AdaptiveScratch
-from streamnb.models.mixture.attribution_items import AttributionItems, PartNames
+from streamnb.models.mixture.attribution_items import AttributionItems
 from streamnb.models.mixture.hypothesis_kinds import (
     DEFAULT_HYPOTHESES,
     AnyHypothesis,
@@ -350,25 +352,25 @@ class BayesOptimalNB(LearnedMixture):
         """Return what the prior and each value add to the log odds, averaged over the hypotheses."""
         statistics = self._statistics
         classes = statistics.classes[first], statistics.classes[second]
-        items = self._answer(encoded, predict=True, explain=0, of=classes).items
-        names = PartNames(encoded, statistics.layout)
-        return float(items.odds[-1]), names.items(0, x, items.of_event())
+        _, parts = self._answer_and_explain(encoded, predict=True, explain=0, of=classes)
+        (items,) = PartNames(encoded, statistics.layout).items([x], parts.of_event())
+        return float(parts.odds[-1]), items
 
     def explain_then_learn_many(
         self, xs: Sequence[Any], ys: Labels, ws: Weights = None, ts: Times = None, top: int = 5
     ) -> tuple[Posteriors, Sequence[Sequence[Item]]]:
-        """Return `predict_then_learn_many`, and `explain_one` of each event before it was learned.
-
-        Events with values other than texts are explained one by one, unless no hypothesis counts pairs.
-        """
-        encoded = self._encode(xs, ys, ws, ts)
-        if not self._dependence.ignores(encoded, self._statistics):
-            posteriors, explained = explain_each(self, xs, ys, ws, ts, top)
-            return posteriors._replace(known=encoded.known), explained  # all their classes are known by now
-        answers = self._answer(encoded, learn=True, predict=True, explain=top)
-        names = PartNames(encoded, self._statistics.layout)
-        items = map(names.items, range(len(xs)), xs, answers.items.of_batch())
-        return self._posteriors_of(answers, encoded), list(items)
+        """Return `predict_then_learn_many`, and `explain_one` of each event before it was learned."""
+        columns = [None if column is None else list(column) for column in (ys, ws, ts)]
+        classes = len({*self._statistics.classes, *(columns[0] or ())})
+        step = self._dependence.most_kept(classes, max(map(len, xs), default=0))
+        posteriors, items = list[Posteriors](), list[Sequence[Item]]()
+        for rows in (slice(i, i + step) for i in range(0, max(len(xs), 1), step)):
+            encoded = self._encode(xs[rows], *(column and column[rows] for column in columns))
+            answers, parts = self._answer_and_explain(encoded, learn=True, predict=True, explain=top)
+            posteriors.append(self._posteriors_of(answers, encoded))
+            names = PartNames(encoded, self._statistics.layout)
+            items += names.items(xs[rows], parts.of_batch())
+        return Posteriors.joined(posteriors), items
 
     def _answer(
         self,
@@ -378,10 +380,22 @@ class BayesOptimalNB(LearnedMixture):
         predict: bool = False,
         joints: bool = False,
         late: bool = False,
+    ) -> Answers:
+        """Predict events in order, and learn them, as late labels if `late`; return the requested answers."""
+        return self._answer_and_explain(encoded, learn=learn, predict=predict, joints=joints, late=late)[0]
+
+    def _answer_and_explain(
+        self,
+        encoded: Encoded,
+        *,
+        learn: bool = False,
+        predict: bool = False,
+        joints: bool = False,
+        late: bool = False,
         explain: int | None = None,
         of: tuple[int, int] = (-1, -1),
-    ) -> Answers:
-        """Predict events in order, and learn them, as late labels if `late`; return the requested answers.
+    ) -> tuple[Answers, AttributionParts]:
+        """Return the answers, and the parts of the predictions.
 
         `explain` the predictions by this number of parts, of the classes `of` or the two most probable ones.
         """
@@ -394,19 +408,17 @@ class BayesOptimalNB(LearnedMixture):
         )
         most = most_features(batch) if self._plan.takes_features else 0
         learner_scratch = AdaptiveScratch.with_capacity(self._plan, K, most, grams.buckets.size)
-        items = None
+        items, keep = AttributionItems.none(), explain is not None
+        dependence, awake, kept = self._dependence.joints(encoded, statistics, learn=learn, keep=keep)
         if explain is not None:
-            items = AttributionItems.with_capacity(encoded, self._plan, learner_scratch, explain, of)
-            if of[0] >= 0:  # one event
-                items = items._replace(dependence=self._dependence.log_odds(encoded, statistics, of))
+            items = AttributionItems.with_capacity(encoded, self._plan, learner_scratch, kept, explain, of)
         evidence = n * (predict and self.tells_evidence)
-        answers = Answers.with_capacity(H, K, n * predict, n * joints, evidence, items)
+        answers = Answers.with_capacity(H, K, n * predict, n * joints, evidence)
         self._reserve(2 * most if learn else 0)
         bits = (batch.value + 0.0).view(np.uint64)
         mode, draws = self._mode, np.zeros(n)
         if predict and mode == GIBBS:  # predictions without learning draw as the next event does
             draws += uniforms(self.seed, self._met, n if learn else 1)
-        dependence, awake = self._dependence.joints(encoded, statistics, learn=learn)
 
         def step(done: int) -> int:
             state = (
@@ -418,8 +430,7 @@ class BayesOptimalNB(LearnedMixture):
             )
             done = run_hypotheses(
                 done, state, readings, self._plan, batch, bits, bags, grams, mode, draws, self.switching_rate,
-                learn, late, scratch, learner_scratch, dependence, awake, answers,
-                answers.items,
+                learn, late, scratch, learner_scratch, dependence, awake, answers, items,
             )  # fmt: skip
             if done < n:
                 self._reserve(
@@ -430,7 +441,7 @@ class BayesOptimalNB(LearnedMixture):
         self._in_order(encoded, bags.most, step, learn=learn)
         if learn:
             self._met += n
-        return answers
+        return answers, items.parts
 
     def _grams_of(self, encoded: Encoded, *, learn: bool) -> ByteNgrams:
         """Return buffers for byte n-grams, empty unless a hypothesis has learned any or is about to."""

@@ -56,9 +56,9 @@ def find_runs(batch: Batch, e: int, grams: ByteNgrams, places: Any, runs: Ints, 
 
 @kernel
 def share_runs(batch: Batch, e: int, grams: ByteNgrams, told: Any, items: Any) -> None:
-    """Add the log odds `told` of each n-gram of event e to its parts, see `AttributionItems`."""
+    """Add the log odds `told` of each n-gram of event e to its parts, see `attribution_parts`."""
     first, end = batch.event_items[e], batch.event_items[e + 1]
-    begins, odds, of_byte = batch.item_rows[first], items.odds, items.of_byte
+    begins, odds, of_byte = batch.item_rows[first], items.parts.odds, items.of_byte
     rest = batch.item_rows[end] - begins + batch.event_values[e + 1] - batch.event_values[e]
     at, read, of_group = 0, grams.limits[1], first
     for item in range(first, end):

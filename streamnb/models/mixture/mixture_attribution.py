@@ -6,7 +6,7 @@ For a fixed event every score is a sum over its parts, and so are the log odds o
     calibrated     the same times its power
     softmax        b_v1 - b_v2 + sum over features of x_i (l_iv1/2 + w_iv1 - l_iv2/2 - w_iv2)
     one dependence log P(v1)/P(v2) + sum over values of log P(a|b,v1)/P(a|b,v2), b the value of each parent,
-                   weighed by its likelihood, see `averaged_one_dependence`
+                   weighed by its likelihood, see `pair_attribution`
     byte softmax   b_v1 - b_v2 + sum over runs of bytes of the same; a quarter of it for each byte
     pool           b_v1 - b_v2 + sum over opinions of w_i times the log odds of the opinion; what the
                    correction of its confidence adds is the prior's
@@ -32,7 +32,7 @@ from streamnb.kernels.array_types import Floats, Ints
 from streamnb.kernels.jit import inlined, kernel
 from streamnb.kernels.vector_kernels import copy_to, fill
 from streamnb.models.calibration import temperature_scaling
-from streamnb.models.interface.attribution import LIMIT
+from streamnb.models.interface.attribution_parts import LIMIT, choose_strongest, most_probable
 from streamnb.models.mixture import opinion_pool
 from streamnb.models.mixture.attribution_items import AttributionItems
 from streamnb.models.mixture.binned_density import read_value
@@ -59,6 +59,7 @@ from streamnb.models.mixture.hypothesis_log_likelihood import (
 )
 from streamnb.models.naive_bayes.gaussian_factors import score_value
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
+from streamnb.models.one_dependence.pair_attribution import averaged_log_odds
 from streamnb.models.softmax.byte_ngram_table import gram_log_odds
 from streamnb.models.softmax.feature_table import KEY_BITS, mixed
 from streamnb.models.softmax.rare_class_shrinkage import shrunk_log_odds
@@ -193,7 +194,7 @@ def _add_text(
         _clear(scratch)
         score_absence(tables, presence, readings, g, scratch)
         for h in range(sources.size):
-            items.odds[part] += by_reading[h] * (scratch.joint[h, one] - scratch.joint[h, other])
+            items.parts.odds[part] += by_reading[h] * (scratch.joint[h, one] - scratch.joint[h, other])
     by_tokens = _fill_totals(readings, presence, g, classes, scratch, items.totals)
     for j in range(first, stop):
         row = batch.rows[begin + j]
@@ -206,7 +207,7 @@ def _add_text(
                           scratch.others)  # fmt: skip
         for h in range(sources.size):
             if by_reading[h] != 0.0:
-                items.odds[j] += by_reading[h] * _log_odds_of_word(
+                items.parts.odds[j] += by_reading[h] * _log_odds_of_word(
                     likelihood[h], sources[h], scratch.s[h], scratch.rest[h], items.amount[j],
                     items.totals[h], classes, scratch,
                 )  # fmt: skip
@@ -228,7 +229,7 @@ def _add_numbers(
     """Add the numbers, which are the parts from `first` on, by their bins or by their Gaussian density."""
     tables, _, decayed, learners, _ = state
     one, other = classes
-    value, by_reading, odds = scratch.value, items.by_reading, items.odds
+    value, by_reading, odds = scratch.value, items.by_reading, items.parts.odds
     for v in range(batch.event_values[e + 1] - batch.event_values[e]):
         at = batch.event_values[e] + v
         f, x = batch.value_field[at], batch.value[at]
@@ -295,7 +296,7 @@ def _add_readings(
                 told = math.log(above[h, one] / above[h, other])
                 told -= math.log(scratch.below[h, one] / scratch.below[h, other])
                 told += (exponent[h, one] - exponent[h, other]) * LN2
-                items.odds[part] += by_reading[h] * told
+                items.parts.odds[part] += by_reading[h] * told
         item, bag = last, bag + 1
 
 
@@ -406,7 +407,7 @@ def _add_learners(
 ) -> None:
     """Add the parts of softmax regressions, and fill their priors."""
     one, other = classes
-    extracted, told, is_cautious = learner_scratch.extracted, items.told, plan.is_cautious[0]
+    extracted, told, is_cautious = learner_scratch.extracted, items.feature_odds, plan.is_cautious[0]
     for h in range(plan.kind.size):
         if plan.kind[h] == SOFTMAX:
             m = plan.reads[h]
@@ -419,7 +420,7 @@ def _add_learners(
             for i in range(extracted.n[1] if pairs else extracted.n[0]):
                 for side in range(2):
                     if items.own[side, i] >= 0:
-                        items.odds[items.own[side, i]] += factor * told[i] / 2.0
+                        items.parts.odds[items.own[side, i]] += factor * told[i] / 2.0
                     else:
                         prior += told[i] / 2.0
             if is_cautious:
@@ -439,7 +440,7 @@ def _add_byte_ngrams(
     items: AttributionItems,
 ) -> None:
     """Add the parts of byte n-gram learners; the values of the n-grams are in `learner_scratch`."""
-    n, told, means, (one, other) = grams.n[0], items.told, items.times, classes
+    n, told, means, (one, other) = grams.n[0], items.feature_odds, items.times, classes
     if n == 0:
         return
     fill(means[:n], 0.0)
@@ -454,6 +455,24 @@ def _add_byte_ngrams(
 
 
 @kernel
+def _add_pairs(batch: Batch, e: int, d: int, weight: float, classes: Any, items: AttributionItems) -> None:
+    """Add the parts of one-dependence estimator d: nominal values and numbers."""
+    read, odds, (one, other) = items.dependence, items.parts.odds, classes
+    averaged_log_odds(read, d, e, one, other)
+    first, stop = batch.event_items[e], batch.event_items[e + 1]
+    begin = batch.item_rows[first]
+    for item in range(first, stop):
+        a = read.of_group[d, batch.item_group[item]]
+        if a >= 0 and batch.item_rows[item] < batch.item_rows[item + 1]:
+            odds[batch.item_rows[item] - begin] += weight * read.odds[a]
+    numbers = batch.item_rows[stop] - begin - batch.event_values[e]
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        a = read.of_field[d, batch.value_field[v]]
+        if a >= 0:
+            odds[numbers + v] += weight * read.odds[a]
+
+
+@kernel
 def _fill_priors(
     plan: Any,
     learners: Any,
@@ -461,6 +480,8 @@ def _fill_priors(
     classes: Any,
     scratch: HypothesisScratch,
     learner_scratch: Any,
+    e: int,
+    awake: int,
     items: AttributionItems,
 ) -> None:
     """Fill the priors of hypotheses, except softmax and pools; scratch.above: log priors by reading."""
@@ -476,8 +497,11 @@ def _fill_priors(
             told, share = _cut(logs[one], logs[other], _POWER_FLOOR)
             priors[h] = power * (share * priors[h] if math.isfinite(priors[h]) else told)
         elif plan.kind[h] == ONE_DEPENDENCE:
-            is_there = items.dependence.shape[0] > 0
-            priors[h] = items.dependence[i, -1] if is_there else logs[one] - logs[other]
+            if e >= awake:
+                weights = items.dependence.classes[i, e]
+                priors[h] = math.log(weights[one] / weights[other])
+            else:
+                priors[h] = logs[one] - logs[other]
         elif plan.kind[h] == BYTES:
             bias = learners.bias[plan.rates.size + i, 0]
             priors[h] = bias[one] - bias[other]
@@ -509,36 +533,6 @@ def _fill_priors_of_pools(
             priors[h] = prior
 
 
-@inlined
-def _most_probable(probabilities: Floats, known: Ints) -> Any:
-    """Return the two most probable classes with examples, of equals the first; -1 if there is none."""
-    one: Any = np.int64(-1)
-    other = one
-    for k in range(probabilities.size):
-        if known[k] > 0:
-            if one < 0 or probabilities[k] > probabilities[one]:
-                one, other = k, one
-            elif other < 0 or probabilities[k] > probabilities[other]:
-                other = k
-    return one, other
-
-
-@inlined
-def _choose_strongest(e: int, n: int, items: AttributionItems) -> None:
-    """Fill the strongest parts of event e, which has n; their log odds are overwritten."""
-    for place in range(items.strongest.shape[1]):
-        best, most = np.int64(-1), 0.0
-        for i in range(n):
-            told = abs(min(max(items.odds[i], -LIMIT), LIMIT))
-            if told > most:
-                best, most = np.int64(i), told
-        if best < 0:
-            break
-        items.strongest[e, place] = best
-        items.log_odds[e, place] = min(max(items.odds[best], -LIMIT), LIMIT)
-        items.odds[best] = 0.0
-
-
 @kernel
 def attribute_event(
     state: Any,
@@ -548,6 +542,7 @@ def attribute_event(
     bags: Bags,
     grams: ByteNgrams,
     e: int,
+    awake: int,
     pooled: int,
     probabilities: Floats,
     shares: Floats,
@@ -568,6 +563,7 @@ def attribute_event(
         bags: the same as bags.
         grams: the byte n-grams of event e.
         e: the event.
+        awake: the first event that gated one-dependence estimators predict.
         pooled: number of opinions that are pooled; they come first.
         probabilities: float64[K], the prediction of event e.
         shares: float64[H], weights of the hypotheses in the mean.
@@ -577,30 +573,29 @@ def attribute_event(
     """
     tables, _, decayed, learners, _ = state
     extracted = learner_scratch.extracted
-    classes = (items.classes[0], items.classes[1])
+    classes = (items.parts.classes[0], items.parts.classes[1])
     if classes[0] < 0:
-        classes = _most_probable(probabilities, tables.classes)
+        classes = most_probable(probabilities, tables.classes)
     if classes[1] < 0:
         return
     n = batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]]
     n += batch.event_values[e + 1] - batch.event_values[e]
     n += batch.event_items[e + 1] - batch.event_items[e]
-    fill(items.odds, 0.0)
+    fill(items.parts.odds, 0.0)
     _weigh(plan, learners, learner_scratch, pooled, classes, shares, items)
     _find_parts(batch, e, learners, extracted, items)
     _add_learners(plan, learners, tables.classes, classes, learner_scratch, items)
     _add_byte_ngrams(plan, learners, batch, e, grams, learner_scratch, classes, items)
     score_class_priors(tables, decayed, readings, scratch.above)
-    _fill_priors(plan, learners, tables.classes, classes, scratch, learner_scratch, items)
+    _fill_priors(plan, learners, tables.classes, classes, scratch, learner_scratch, e, awake, items)
     _fill_priors_of_pools(plan, learners, pooled, classes, learner_scratch, items.priors)
     _add_readings(state, readings, plan, batch, bags, e, extracted, classes, scratch, items)
     for h in range(plan.kind.size):
-        if plan.kind[h] == ONE_DEPENDENCE and items.dependence.shape[0]:
-            for i in range(n):
-                items.odds[i] += items.weights[h] * items.dependence[plan.reads[h], i]
+        if plan.kind[h] == ONE_DEPENDENCE and e >= awake:
+            _add_pairs(batch, e, plan.reads[h], items.weights[h], classes, items)
     total = 0.0
     for h in range(plan.kind.size):
         if shares[h] > 0.0 and not math.isnan(items.priors[h]):
             total += shares[h] * min(max(items.priors[h], -LIMIT), LIMIT)
-    items.odds[items.odds.size - 1] = total
-    _choose_strongest(e, n, items)
+    items.parts.odds[items.parts.odds.size - 1] = total
+    choose_strongest(e, n, items.parts)

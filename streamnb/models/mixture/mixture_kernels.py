@@ -21,7 +21,6 @@ from streamnb.models.mixture.adaptive_kernels import (
     predict_by_learners,
 )
 from streamnb.models.mixture.adaptive_state import AdaptiveScratch, HypothesisPlan
-from streamnb.models.mixture.attribution_items import AttributionItems
 from streamnb.models.mixture.binned_density import score_binned
 from streamnb.models.mixture.hypotheses import SmoothingTables
 from streamnb.models.mixture.hypothesis_kinds import NAIVE, ONE_DEPENDENCE
@@ -53,7 +52,6 @@ class Answers(NamedTuple):
         joints: float64[n, H, K], log P_h(class, event), -inf for a class without examples.
         evidence: float64[n], of `evidence_per_token`.
         scratch: float64[2, K], scratch of `evidence`.
-        items: the parts of the predictions; without room for a part, none is requested.
     """
 
     probabilities: Floats
@@ -61,17 +59,10 @@ class Answers(NamedTuple):
     joints: Floats
     evidence: Floats
     scratch: Floats
-    items: AttributionItems
 
     @classmethod
     def with_capacity(
-        cls,
-        hypotheses: int,
-        classes: int,
-        asked: int,
-        joints: int = 0,
-        evidence: int = 0,
-        items: AttributionItems | None = None,
+        cls, hypotheses: int, classes: int, asked: int, joints: int = 0, evidence: int = 0
     ) -> Answers:
         """Return room for the answers about so many events."""
         return cls(
@@ -80,7 +71,6 @@ class Answers(NamedTuple):
             np.zeros((joints, hypotheses, classes)),
             np.zeros(evidence),
             np.zeros((2, classes)),
-            AttributionItems.none() if items is None else items,
         )
 
 
@@ -215,7 +205,8 @@ def run_hypotheses(
         dependence: float64[D, n, K], log P(class, event) of one-dependence estimators, computed before.
         awake: the first event that gated one-dependence estimators predict.
         answers: are filled.
-        items: of the answers; None compiles a kernel without attribution.
+        items: `AttributionItems`, filled if they have room for a part; None compiles a kernel without
+            attribution.
 
     Returns n, or the event before which histograms, features or bins need more capacity.
     """
@@ -263,10 +254,10 @@ def run_hypotheses(
             answers.evidence[e] = evidence_per_token(tables, batch, e, joint, product)
         if answers.joints.shape[0]:
             _copy_joints(plan, dependence, e, awake, scratch.joint, learner_scratch.logs, answers.joints[e])
-        if items is not None and items.odds.size:
+        if items is not None and items.parts.odds.size:
             _fill_shares(weights.log_posterior, mode, uniforms[e], log_likelihoods)  # overwritten below
             attribute_event(
-                state, readings, plan, batch, bags, grams, e, pooled, answers.probabilities[e],
+                state, readings, plan, batch, bags, grams, e, awake, pooled, answers.probabilities[e],
                 log_likelihoods, scratch, learner_scratch, items,
             )  # fmt: skip
         if learns:

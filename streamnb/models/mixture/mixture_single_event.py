@@ -189,7 +189,7 @@ def run_single_hypotheses(
         if not code_one(batch, bits, tables.kinds, estimator.tables, learns, missing, codes):
             return -1 - size
         joints = estimator.joints[0]
-        run_pairs(estimator.pairs, estimator.smoothing, coded, estimator.scratch, joints)
+        run_pairs(estimator.pairs, estimator.smoothing, coded, estimator.scratch, joints, None)
     m = batch.item_group.size
     event_bags, at = carve(words, at, (2,), np.int64)
     bag_group, at = carve(words, at, (m,), np.int32)
@@ -218,7 +218,7 @@ def run_single_hypotheses(
         if is_coded:
             coded = CodedEvents(estimator.codes, batch.label, batch.weight)
             joints = estimator.joints[0][:0]
-            run_pairs(estimator.pairs, estimator.smoothing, coded, estimator.scratch, joints)
+            run_pairs(estimator.pairs, estimator.smoothing, coded, estimator.scratch, joints, None)
         return size
     empty = 0
     for k in range(tables.classes.size):

@@ -20,14 +20,14 @@ from streamnb.kernels.array_types import Floats
 from streamnb.kernels.growable_arrays import Growable, PinnedArrays
 from streamnb.models.mixture.hypothesis_kinds import AnyHypothesis, OneDependence
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
-from streamnb.models.one_dependence.averaged_one_dependence import AveragedScratch, averaged_log_odds
+from streamnb.models.one_dependence.averaged_one_dependence import AveragedScratch
 from streamnb.models.one_dependence.batch_value_codes import BatchValues, CodeTables, has_only_texts
 from streamnb.models.one_dependence.one_dependence_kernels import CodedEvents, PairSmoothing
+from streamnb.models.one_dependence.pair_attribution import MOST_KEPT, ReadPairs
 from streamnb.models.one_dependence.pair_counts import PairCounts
 from streamnb.models.one_dependence.pair_model import CODED, GATED, NO_ESTIMATOR, Estimator, PairModel
-from streamnb.models.one_dependence.value_codes import MISSING
 from streamnb.statistics.memory_budget import MemoryComponent
-from streamnb.values.attribute_kinds import CONTINUOUS
+from streamnb.values.attribute_kinds import CONTINUOUS, NOMINAL
 from streamnb.values.example_weights import UNIT
 from streamnb.values.state_validation import named, reject
 from streamnb.values.type_aliases import Array, Codes
@@ -54,6 +54,7 @@ class OneDependenceOpinions(Growable):
             PairModel(h.max_values, _memory_of(h), max_attributes=h.max_attributes) for h in self._estimators
         ]
         self._tables = [CodeTables(model.coded) for model in self._models]
+        self._counting: Sequence[PairCounts] = ()  # those of `alone`
         if memory is not None:
             self.keep_within(memory)
 
@@ -77,36 +78,54 @@ class OneDependenceOpinions(Growable):
                 counts.memory = min(_memory_of(h), n_bytes // waiting)
 
     def joints(
-        self, encoded: Encoded, statistics: SufficientStatistics, *, learn: bool
-    ) -> tuple[Floats, int]:
+        self, encoded: Encoded, statistics: SufficientStatistics, *, learn: bool, keep: bool = False
+    ) -> tuple[Floats, int, ReadPairs]:
         """Predict every event from the events before it, then learn it.
 
-        Returns log P(class, event), (estimators, n, K), and the first event that gated estimators predict. If
-        that is n, the array has no events, and all estimators predict the class priors.
+        Returns log P(class, event), (estimators, n, K), the first event that gated estimators predict, and,
+        if `keep`, what they read of each event. If the first event is n, the array has no events, and all
+        estimators predict the class priors.
         """
         batch = encoded.batch
         n, K = batch.label.size, len(statistics.classes)
         labels, awake = batch.label if learn else np.full(n, -1), 0
         if not self._tables:
-            return np.empty((0, n, K)), awake
+            return np.empty((0, n, K)), awake, ReadPairs.none()
         if self._waits and has_only_texts(batch, statistics.layout):  # fast path
-            return np.empty((len(self._estimators), 0, K)), n
+            return np.empty((len(self._estimators), 0, K)), n, ReadPairs.none()
         read = BatchValues.from_encoded(encoded, statistics)
         if self._waits:
             awake = int(read.events[labels[read.events] >= 0].min(initial=n)) + 1
             if awake > n:
-                return np.empty((len(self._estimators), 0, K)), n
+                return np.empty((len(self._estimators), 0, K)), n, ReadPairs.none()
             for counts in self._counts:
                 counts.begin(statistics.class_weights[:K], statistics.events)
         found = np.empty((len(self._estimators), n, K))
-        for h, model, tables, own in zip(self._estimators, self._models, self._tables, found, strict=True):
-            events = CodedEvents(tables.encode(read, labels >= 0), labels, batch.weight)
-            model.run(events, K, _reading(h), own)
-        return found, awake
+        codes = [tables.encode(read, labels >= 0) for tables in self._tables]
+        kept = self._kept(codes, statistics, K) if keep else None
+        for i, (h, model) in enumerate(zip(self._estimators, self._models, strict=True)):
+            events = CodedEvents(codes[i], labels, batch.weight)
+            model.run(events, K, _reading(h), found[i], None if kept is None else kept.of_estimator(i))
+        return found, awake, kept or ReadPairs.none()
+
+    def _kept(self, codes: Sequence[Codes], statistics: SufficientStatistics, K: int) -> ReadPairs:
+        """Return room for what the estimators read of events with these codes."""
+        numbers = [tables.numbers_of(statistics.layout) for tables in self._tables]
+        n, A = len(codes[0]), max(own.shape[1] for own in codes)
+        m = np.array([_reading(h).m for h in self._estimators])
+        of_group, of_field = (np.array([own[kind] for own in numbers]) for kind in (NOMINAL, CONTINUOUS))
+        return ReadPairs.with_capacity(m, n, (A, A, K), of_group, of_field)
+
+    def most_kept(self, classes: int, attributes: int) -> int:
+        """Return how many events of this size are explained at once, so that what is kept stays small."""
+        known = [len(model.coded.codes) for model in self._models]
+        A = max([attributes, *known])
+        return max(1, MOST_KEPT // max(1, len(known) * A * A * classes))
 
     def alone(self, statistics: SufficientStatistics) -> tuple[Estimator | None, int]:
         """Return the arrays for single events, and the state of the estimator; None if they need a batch."""
         K, D = len(statistics.classes), len(self._estimators)
+        self._counting = () if self._waits else self._counts
         if not D or self._waits:
             return Estimator.none(K, D), GATED if D else NO_ESTIMATOR
         model, counts = self._models[0], self._counts[0]
@@ -127,8 +146,8 @@ class OneDependenceOpinions(Growable):
         return added and self._models[0].make_room(len(statistics.classes))
 
     def note_single_event(self) -> None:
-        """Record an event that was learned without a batch."""
-        for counts in self._counts if not self._waits else ():
+        """Record an event that was learned without a batch, with the arrays of `alone`."""
+        for counts in self._counting:
             counts.events += 1
 
     def unlearn(self, encoded: Encoded, statistics: SufficientStatistics) -> int:
@@ -152,41 +171,6 @@ class OneDependenceOpinions(Growable):
             read = BatchValues.from_encoded(encoded, statistics)
             for counts, tables in zip(self._counts, self._tables, strict=True):
                 _put_back(counts, tables.known(read)[0], encoded.batch, slice(first, stop))
-
-    def ignores(self, encoded: Encoded, statistics: SufficientStatistics) -> bool:
-        """Return True if all estimators predict the class priors of these events, and learn nothing."""
-        return not self._tables or (self._waits and has_only_texts(encoded.batch, statistics.layout))
-
-    def log_odds(
-        self, encoded: Encoded, statistics: SufficientStatistics, classes: tuple[int, int]
-    ) -> Floats:
-        """Return float64[estimators, parts + 1]: what each part of one event adds to the log odds.
-
-        The parts are the tokens, values and items of the event, see `AttributionItems`; the prior is last.
-        Empty while all estimators predict the class priors.
-        """
-        one, other = classes
-        batch, rows = encoded.batch, encoded.batch.item_rows
-        if not self._tables or self._waits:
-            return np.zeros((0, 0))
-        found = np.zeros((len(self._estimators), rows[-1] + batch.value.size + batch.item_group.size + 1))
-        read = BatchValues.from_encoded(encoded, statistics)
-        groups, fields = list(statistics.layout.groups), list(statistics.layout.fields)
-        owners = {
-            int(row): groups[g]
-            for row, stop, g in zip(rows, rows[1:], batch.item_group, strict=False)
-            if row < stop
-        }
-        owners |= {int(rows[-1]) + v: (CONTINUOUS, fields[f]) for v, f in enumerate(batch.value_field)}
-        for h, model, coded, own in zip(self._estimators, self._models, self._tables, found, strict=True):
-            codes, tables = coded.known(read)[0][0], model.counts.tables
-            odds = averaged_log_odds(tables, codes, _reading(h), classes)
-            for i, owner in owners.items():
-                number = model.coded.numbers.get(owner)
-                if number is not None and codes[number] != MISSING:
-                    own[i] = odds[number]
-            own[-1] = np.log(tables.classes[one] / tables.classes[other])
-        return found
 
     def state(self) -> tuple[list[dict[str, Any]], dict[str, Array]]:
         """Return the state of all estimators: JSON-able values, and arrays."""

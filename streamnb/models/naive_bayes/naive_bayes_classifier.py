@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from streamnb.features.attributes import Attribute, EventModel, Nominal, check_smoothing
+from streamnb.features.bags import bags_of
 from streamnb.features.column_quality import warn_of_sentences
 from streamnb.features.data_frames import rows_of
 from streamnb.features.encoded_batch import Encoded
@@ -16,22 +17,24 @@ from streamnb.features.event_reader import EventReader
 from streamnb.features.event_writer import EventWriter
 from streamnb.features.targets import Targets
 from streamnb.kernels.array_types import Floats
-from streamnb.models.interface.attribution import Item, differences, ranked, single_events
+from streamnb.models.interface.attribution import Item
+from streamnb.models.interface.attribution_parts import AttributionParts
+from streamnb.models.interface.part_names import PartNames
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Events, Labels
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.group_smoothing import extended
 from streamnb.models.naive_bayes.joint_log_likelihood import score_of
 from streamnb.models.naive_bayes.linear_view import LinearView, linear_view
-from streamnb.models.naive_bayes.naive_bayes_kernels import run
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews, SmoothingParams
 from streamnb.models.naive_bayes.partials import Partial, Tested, joined, merge_statistics, seen_by
+from streamnb.models.naive_bayes.prediction_kernels import run
 from streamnb.models.naive_bayes.single_event import EncodedEvent, SingleEvents
 from streamnb.statistics.class_priors import Prior, check_prior, prior_mode, prior_weights
 from streamnb.values.attribute_kinds import NOMINAL
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.number_ranges import is_missing
-from streamnb.values.type_aliases import Weights
+from streamnb.values.type_aliases import Times, Weights
 
 _NONE, _NO_EVIDENCE = np.empty((0, 0)), np.empty(0)
 
@@ -84,14 +87,11 @@ class SmoothedModel(CountingModel):
         return self._single_events.of_shape(self._statistics, x, self._reader.kind)
 
     def _taken_apart(self, x: Any, encoded: Encoded, first: Any, second: Any) -> tuple[float, list[Item]]:
-        singles, classes = single_events(*self._reader.texts(x)), self._statistics.classes
-        joints = self._joints([{}, *(single.event for single in singles)])[
-            :, [classes[first], classes[second]]
-        ]
-        found = differences(joints[1:], joints[[single.base for single in singles]])
-        (prior,) = differences(joints[:1], np.zeros((1, 2))).tolist()
-        items = zip(singles, found.tolist(), strict=True)
-        return prior, ranked(Item(single.name, single.value, odds) for single, odds in items)
+        classes = self._statistics.classes
+        parts = AttributionParts.with_capacity(encoded.batch, 0, (classes[first], classes[second]))
+        self._run(encoded, self._tables, parts=parts, predict=True)
+        (items,) = PartNames(encoded, self._statistics.layout).items([x], parts.of_event())
+        return float(parts.odds[-1]), items
 
     def _joints(self, xs: Sequence[Any]) -> Floats:
         """Return log P(class, event) of each event, shape (n, K)."""
@@ -100,8 +100,14 @@ class SmoothedModel(CountingModel):
         return joints
 
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
+        return self._explained(encoded, None, learn=learn)
+
+    def _explained(self, encoded: Encoded, parts: AttributionParts | None, *, learn: bool) -> Posteriors:
+        """Do `_posteriors`, and fill the parts of each prediction, if given."""
         evidence = np.empty(encoded.known.size) if self.tells_evidence else None
-        probabilities = self._run(encoded, self._tables, evidence=evidence, predict=True, learn=learn)
+        probabilities = self._run(
+            encoded, self._tables, evidence=evidence, parts=parts, predict=True, learn=learn
+        )
         return Posteriors(self.classes, probabilities, encoded.known, evidence=evidence)
 
     def _learn(self, encoded: Encoded) -> None:
@@ -113,23 +119,25 @@ class SmoothedModel(CountingModel):
         tables: Callable[[], CountViews],
         joints: Floats = _NONE,
         evidence: Floats | None = None,
+        parts: AttributionParts | None = None,
         *,
         predict: bool = False,
         learn: bool = False,
     ) -> Floats:
         """Predict and learn events in order; return the probabilities if `predict`.
 
-        `tables` is called again after tables have grown. `joints` receives log P(v, x) if it has rows, and
-        `evidence` the values of `evidence_per_token`.
+        `tables` is called again after tables have grown. `joints` receives log P(v, x) if it has rows,
+        `evidence` the values of `evidence_per_token`, and `parts` the attribution of each prediction.
         """
         batch, most = encoded.batch, encoded.most
         n = batch.label.size if predict else 0
         probabilities = np.empty((n, len(self._statistics.classes)))
         outputs = probabilities, joints, _NO_EVIDENCE if evidence is None else evidence
         score = score_of(probabilities.shape[1])
+        explained = None if parts is None else (bags_of(batch), parts)
 
         def step(done: int) -> int:
-            return int(run(done, most, tables(), batch, learn, outputs, score))
+            return int(run(done, most, tables(), batch, learn, outputs, score, explained))
 
         self._in_order(encoded, most, step, learn=learn)
         return probabilities
@@ -196,6 +204,15 @@ class NaiveBayes(SmoothedModel):
         if is_alone and self._statistics.reserve_one(writer, y) and self._learned(x, y, w):
             return
         self._learn(self._statistics.encode(writer, targets))
+
+    def explain_then_learn_many(
+        self, xs: Sequence[Any], ys: Labels, ws: Weights = None, ts: Times = None, top: int = 5
+    ) -> tuple[Posteriors, Sequence[Sequence[Item]]]:
+        """Return `predict_then_learn_many`, and `explain_one` of each event before it was learned."""
+        encoded = self._encode(xs, ys, ws, ts)
+        parts = AttributionParts.with_capacity(encoded.batch, top)
+        posteriors = self._explained(encoded, parts, learn=True)
+        return posteriors, PartNames(encoded, self._statistics.layout).items(xs, parts.of_batch())
 
     def partial(
         self, xs: Events, ys: Labels, ws: Weights = None, ranges: Iterable[tuple[str, int, int]] = ()

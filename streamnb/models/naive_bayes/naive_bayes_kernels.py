@@ -1,7 +1,4 @@
-"""The hot path: predict events and learn them, strictly in order.
-
-All prediction and learning goes through `run`, for one event or many, so batching cannot change results.
-"""
+"""The steps of the hot path: learn, unlearn and predict an event, as `prediction_kernels` composes them."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ from streamnb.statistics.moments import learn_value, unlearn_value
 from streamnb.values.attribute_kinds import BERNOULLI, UNKNOWN
 from streamnb.values.example_weights import UNIT
 
-_NEAR = 1 << 16  # counts that the caches hold
 _SMALL = 1e-250  # times one more factor, which is above 1e-17, is still a normal number
 
 
@@ -147,7 +143,7 @@ def fetch_event(table: Any, batch: Any, e: int) -> None:
 def predict_event(
     tables: CountViews, batch: Any, e: int, score: JointScore, probabilities: Floats, joints: Floats
 ) -> None:
-    """Fill row e of `probabilities`, and of `joints` if it has rows; see `run`."""
+    """Fill row e of `probabilities`, and of `joints` if it has rows; see `prediction_kernels.run`."""
     score_event(tables, batch, e, score)
     normalise(score.joint, score.misses, probabilities[e])
     if joints.shape[0] > 0:
@@ -211,31 +207,3 @@ def evidence_per_token(tables: CountViews, batch: Any, e: int, joint: Floats, pr
     for k in range(K):
         highest = max(highest, joint[k] + math.log(product[k]))
     return highest / tokens if tokens > 0.0 else np.nan
-
-
-@kernel
-def run(
-    first: int, most: int, tables: CountViews, batch: Any, learn: bool, told: Any, score: JointScore
-) -> Any:
-    """Predict each event from event `first` by what was learned before it, then learn it.
-
-    `told` is three output arrays: probabilities[n, K] if it has rows; joints[n, K], log P(class, event), -inf
-    for a class without examples or excluded by alpha = 0, if it has rows; evidence[n] of
-    `evidence_per_token`, if not empty. Returns n, or the event before which the histograms lack capacity for
-    `most` more counts (see `mark_repeats`). `score` is scratch.
-    """
-    probabilities, joints, evidence = told
-    is_far = tables.table.size > _NEAR
-    for e in range(first, batch.label.size):
-        if is_far and e + 1 < batch.label.size:
-            fetch_event(tables.table, batch, e + 1)
-        learns = learn and batch.label[e] >= 0
-        if learns and not has_capacity(tables.histograms, tables.slot, tables.totals, batch.label[e], most):
-            return e
-        if probabilities.shape[0] > 0:
-            predict_event(tables, batch, e, score, probabilities, joints)
-        if evidence.size > 0:
-            evidence[e] = evidence_per_token(tables, batch, e, score.joint, score.product)
-        if learns:
-            learn_event(tables, batch, e)
-    return batch.label.size

@@ -15,8 +15,8 @@ from streamnb.kernels.jit import inlined, kernel
 from streamnb.kernels.pinned_structs import carve, pinning
 from streamnb.kernels.structs import struct_of, struct_type
 from streamnb.models.naive_bayes.joint_log_likelihood import JointScore
-from streamnb.models.naive_bayes.naive_bayes_kernels import run
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
+from streamnb.models.naive_bayes.prediction_kernels import run
 from streamnb.statistics.histograms import Histograms
 from streamnb.values.example_weights import UNIT
 from streamnb.values.nominal_values import LARGEST
@@ -205,7 +205,7 @@ def run_single(
         most = mark_repeats(batch, tables.kinds, arrays.secret, spare)
     answers = carve(scratch, 0, (1, K), np.float64)[0][: 0 if learns else 1]
     told = answers, answers[:0], product[:0]  # no evidence
-    if run(0, most, tables, batch, learns, told, JointScore(joint, missed, product, exponent)) == 0:
+    if run(0, most, tables, batch, learns, told, JointScore(joint, missed, product, exponent), None) == 0:
         return -1 - size
     if learns:
         return size

@@ -127,8 +127,8 @@ def _multiply(V: int, scratch: Any) -> None:
 
 
 @kernel
-def score_averaged(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, joint: Any) -> None:
-    """Add log P(event | k), averaged over the parents, to each joint[k].
+def score_averaged(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, joint: Any) -> Any:
+    """Add log P(event | k), averaged over the parents, to each joint[k]; return the number of paired values.
 
     Args:
         tables: `PairArrays`.
@@ -144,7 +144,7 @@ def score_averaged(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, 
         for k in range(joint.size):
             for i in range(V):
                 joint[k] += math.log(products[k, i])
-        return
+        return V
     _gather(tables, codes, e, V, scratch)
     _multiply(V, scratch)
     for k in range(joint.size):
@@ -157,51 +157,4 @@ def score_averaged(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, 
             if scratch.is_parent[i]:
                 total += math.ldexp(products[k, i], max(powers[k, i] - top, _NO_POWER))
         joint[k] += math.log(total / parents) + top * LN2
-
-
-def averaged_log_odds(tables: Any, codes: Ints, reading: Any, classes: tuple[int, int]) -> Floats:
-    """Return the contribution of each attribute of an event to the log odds of two classes.
-
-    The contributions and the log odds of the priors sum to the log odds of the event.
-
-    Let A_b(v) be the product with parent b. With the logarithmic mean L(x, y) = (x - y) / ln(x / y),
-
-        ln(sum_b A_b(v) / sum_b A_b(w)) = sum_b L(A_b(v), A_b(w)) / L(sum A(v), sum A(w)) ln(A_b(v) / A_b(w))
-
-    and each logarithm on the right is a sum over attributes (Ang 2004, "Decomposition analysis for
-    policymaking in energy", Energy Policy 32(9)).
-
-    Args:
-        tables: `PairArrays`.
-        codes: int32[d], of the event.
-        reading: `PairSmoothing`.
-        classes: numerator and denominator of the odds.
-
-    Returns:
-        float64[d], in nats.
-    """
-    pair, m, odds = list(classes), reading.m, np.zeros(codes.size)
-    known = np.flatnonzero(codes >= 0)
-    known = known[tables.values[tables.first[known] + codes[known]].any(axis=1)]
-    counts = tables.values[tables.first[known] + codes[known]]
-    spread = reading.alpha * tables.live[known][:, np.newaxis]
-    bases = (counts[:, pair] + reading.alpha) / (tables.classes[pair] + spread)
-    paired = tables.pair_first.shape[0]
-    parents = np.flatnonzero((known < paired) & (counts.sum(axis=1) >= LEAST_MET))
-    factors = np.tile(np.log(bases), (max(parents.size, 1), 1, 1))
-    for p, b in enumerate(parents):
-        for i, a in enumerate(known):
-            if i != b and a < paired:
-                low, high = min(a, known[b]), max(a, known[b])
-                row = tables.pair_first[low, high] + codes[low] * tables.rows[high] + codes[high]
-                factors[p, i] = np.log((tables.pairs[row, pair] + m * bases[i]) / (counts[b, pair] + m))
-    products = factors.sum(axis=1)
-    products = np.exp(np.maximum(products - products.max(), -700.0))
-    shares = _logarithmic_mean(*products.T) / _logarithmic_mean(*products.sum(axis=0))
-    odds[known] = shares @ (factors[:, :, 0] - factors[:, :, 1])
-    return odds
-
-
-def _logarithmic_mean(x: Floats, y: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(x == y, x, (x - y) / np.log(x / y))
+    return V

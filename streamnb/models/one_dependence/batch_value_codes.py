@@ -121,7 +121,7 @@ class CodeTables(Growable):
         """Return the tables for `code_one`; None if codes are wider than it takes."""
         if self._type is not np.int16:
             return None
-        numbers = self._numbers_of(statistics.layout)
+        numbers = self.numbers_of(statistics.layout)
         by_row = self._codes_of_rows(statistics.vocabulary)
         by_magnitude = self._codes_of_magnitudes(numbers[CONTINUOUS])
         return CodeArrays(by_row, by_magnitude, numbers[NOMINAL], numbers[CONTINUOUS], self.coded.is_full)
@@ -146,7 +146,7 @@ class CodeTables(Growable):
         """Return the codes of n events, shape (n, attributes); events with `adds` get new codes."""
         self._add_attributes(read, adds)
         codes = np.full((adds.size, len(self.coded.codes)), MISSING, dtype=np.int32)
-        numbers, batch = self._numbers_of(read.statistics.layout), read.encoded.batch
+        numbers, batch = self.numbers_of(read.statistics.layout), read.encoded.batch
         if read.items.size:
             table, rows = self._codes_of_rows(read.statistics.vocabulary), read.rows
             own, at = numbers[NOMINAL][batch.item_group[read.items]], read.item_events
@@ -173,7 +173,7 @@ class CodeTables(Growable):
         n = read.encoded.batch.label.size
         codes = self.encode(read, np.zeros(n, dtype=np.bool_))
         if not self.coded.is_full:
-            numbers = self._numbers_of(read.statistics.layout)
+            numbers = self.numbers_of(read.statistics.layout)
             for kind, attributes, events in read.attributes:
                 n = int(events[numbers[kind][attributes] < 0].min(initial=n))
         return codes, n
@@ -182,7 +182,7 @@ class CodeTables(Growable):
         """Assign numbers to new attributes, in the order of events that add, and within an event by name."""
         if self.coded.is_full:
             return
-        met, numbers = [], self._numbers_of(read.statistics.layout)
+        met, numbers = [], self.numbers_of(read.statistics.layout)
         for kind, attributes, events in read.attributes:
             is_new = (numbers[kind][attributes] < 0) & adds[events]
             if is_new.any():
@@ -192,7 +192,7 @@ class CodeTables(Growable):
                     met.append((event, repr(names[attribute]), kind, names[attribute]))
         self.coded.number(met)
 
-    def _numbers_of(self, layout: Layout) -> dict[int, Ints]:
+    def numbers_of(self, layout: Layout) -> dict[int, Ints]:
         """Return kind -> the number of each attribute of the layout, or -1."""
         known, groups, fields = self.coded.numbers, layout.groups, layout.fields
         now = len(known), len(groups), len(fields)

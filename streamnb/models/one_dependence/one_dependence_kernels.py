@@ -14,6 +14,7 @@ from streamnb.kernels.jit import inlined, kernel
 from streamnb.kernels.structs import struct_type
 from streamnb.models.naive_bayes.joint_log_likelihood import known, score_priors
 from streamnb.models.one_dependence.averaged_one_dependence import score_averaged
+from streamnb.models.one_dependence.pair_attribution import keep_read_pairs
 from streamnb.statistics.class_priors import LEARNED
 from streamnb.values.type_aliases import Codes
 
@@ -120,7 +121,7 @@ class CodedEvents(NamedTuple):
 
 
 @kernel
-def run_pairs(tables: Any, reading: Any, events: Any, scratch: Any, joints: Any) -> None:
+def run_pairs(tables: Any, reading: Any, events: Any, scratch: Any, joints: Any, kept: Any) -> None:
     """Predict each event if `joints` has rows, then learn it if it has a label, strictly in order.
 
     Args:
@@ -129,12 +130,15 @@ def run_pairs(tables: Any, reading: Any, events: Any, scratch: Any, joints: Any)
         events: `CodedEvents`.
         scratch: `AveragedScratch`.
         joints: float64[n, K], filled with log P(k, event); zero rows skip prediction.
+        kept: `ReadPairs` of this estimator, filled for each predicted event; None keeps nothing.
     """
     codes, labels, weights = events
     for e in range(labels.size):
         if joints.shape[0]:
             score_priors(tables.classes, tables.classes, LEARNED, joints[e], joints[e])  # learned priors only
-            score_averaged(tables, codes, e, reading, scratch, joints[e])
+            V = score_averaged(tables, codes, e, reading, scratch, joints[e])
+            if kept is not None:
+                keep_read_pairs(tables, codes, e, V, reading, scratch, joints.shape[1], kept)
         if labels[e] >= 0:
             count_event(tables, codes, e, labels[e], weights[e])
 

@@ -18,6 +18,7 @@ from streamnb.models.one_dependence.one_dependence_kernels import (
     run_pairs,
     unlearn_events,
 )
+from streamnb.models.one_dependence.pair_attribution import ReadPairs
 from streamnb.values.state_validation import MOST, checked, count, reject, whole
 from streamnb.values.state_validation import counts as counts_of
 from streamnb.values.type_aliases import Array, Codes
@@ -104,15 +105,18 @@ class PairCounts(Growable):
             self._move(sizes, classes, P)
         vars(self)["sizes"], self.classes = sizes, classes  # kernels do not read them
 
-    def run(self, events: CodedEvents, reading: PairSmoothing, joints: Floats) -> None:
+    def run(
+        self, events: CodedEvents, reading: PairSmoothing, joints: Floats, kept: ReadPairs | None = None
+    ) -> None:
         """Learn the labelled events in order; capacity must have been reserved.
 
-        If `joints` (float64[n, K]) has rows, log P(class, event) is written before each event is learned.
+        If `joints` (float64[n, K]) has rows, log P(class, event) is written before each event is learned, and
+        what was read of it to `kept`.
         """
         scratch = AveragedScratch.with_capacity(
             min(events.codes.shape[1], len(self.tables.pair_first)), self.classes
         )
-        run_pairs(self.tables, reading, events, scratch, joints)
+        run_pairs(self.tables, reading, events, scratch, joints, kept)
         self.events += int(np.count_nonzero(events.labels >= 0))
 
     def unlearn_many(self, codes: Codes, labels: Counts, weights: Counts) -> int:

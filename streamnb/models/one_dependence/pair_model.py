@@ -12,6 +12,7 @@ from streamnb.kernels.growable_arrays import Growable
 from streamnb.kernels.structs import struct_type
 from streamnb.models.one_dependence.averaged_one_dependence import AveragedScratch
 from streamnb.models.one_dependence.one_dependence_kernels import CodedEvents, PairArrays, PairSmoothing
+from streamnb.models.one_dependence.pair_attribution import ReadPairs
 from streamnb.models.one_dependence.pair_counts import PairCounts
 from streamnb.models.one_dependence.single_event_codes import CodeArrays
 from streamnb.models.one_dependence.value_codes import MISSING, CodedValues
@@ -77,20 +78,27 @@ class PairModel(Growable):
         self.coded = CodedValues(max_values, max_attributes)
         self.counts = PairCounts(memory, bounds_values=max_attributes is not None)
 
-    def run(self, events: CodedEvents, classes: int, reading: PairSmoothing, joints: Floats) -> None:
-        """Predict and learn events in order; see `kernels.run_pairs`."""
+    def run(
+        self,
+        events: CodedEvents,
+        classes: int,
+        reading: PairSmoothing,
+        joints: Floats,
+        kept: ReadPairs | None = None,
+    ) -> None:
+        """Predict and learn events in order; see `run_pairs`."""
         sizes = self.coded.sizes
         has_room = sizes is self.counts.sizes and classes == self.counts.classes
         if has_room or (events.labels < 0).all() or self._fits(sizes, classes):
             if not has_room:
                 self.counts.reserve(sizes, classes)
-            self.counts.run(events, reading, joints)
+            self.counts.run(events, reading, joints, kept)
             return
         # The memory limit is near: pairs must be dropped exactly at the event that needs it, so learn one by
         # one.
         for e in range(events.labels.size):
             event = events.one(e)
-            row = self._predict_one(event.codes, reading)
+            row = self._predict_one(event.codes, reading, None if kept is None else kept.from_event(e))
             joints[e] = -np.inf
             joints[e, : row.size] = row
             if event.labels[0] >= 0:
@@ -117,14 +125,14 @@ class PairModel(Growable):
             self.counts.keep_first(kept)
         return sizes[:kept]
 
-    def _predict_one(self, codes: Codes, reading: PairSmoothing) -> Floats:
+    def _predict_one(self, codes: Codes, reading: PairSmoothing, kept: ReadPairs | None) -> Floats:
         """Return log P(class, event) from the counts so far. Shape (K,)."""
         sizes = self.counts.sizes
         known = codes[:, : sizes.size]
         known = np.where(known < sizes, known, MISSING).astype(np.int32)  # a new code has no counts
         found: Floats = np.empty((1, self.counts.classes))
         no_labels = np.full(1, -1)
-        self.counts.run(CodedEvents(known, no_labels, no_labels), reading, found)
+        self.counts.run(CodedEvents(known, no_labels, no_labels), reading, found, kept)
         return found.ravel()
 
     def _learn_one(self, event: CodedEvents, reading: PairSmoothing) -> None:

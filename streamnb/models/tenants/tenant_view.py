@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from streamnb.features.event_reader import EventReader
-from streamnb.models.interface.attribution import LIMIT, Item, Items, ranked, single_events
+from streamnb.models.interface.attribution import Item, Items, ranked, single_events
+from streamnb.models.interface.attribution_parts import LIMIT
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.values.nominal_values import as_event
 from streamnb.values.type_aliases import Times

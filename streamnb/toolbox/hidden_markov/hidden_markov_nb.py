@@ -14,7 +14,8 @@ from streamnb.features.data_frames import rows_of
 from streamnb.features.encoded_batch import Encoded
 from streamnb.features.entity_attribute import name_in, without
 from streamnb.kernels.array_types import Floats, Ints
-from streamnb.models.interface.attribution import LIMIT, Item, odds, ranked
+from streamnb.models.interface.attribution import Item, odds, ranked
+from streamnb.models.interface.attribution_parts import LIMIT
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Corrections, Events, Labels
 from streamnb.models.naive_bayes.learned_counts import begin_copy

@@ -20,9 +20,11 @@ from streamnb.features.byte_ngrams import (
     find_byte_ngrams,
     max_byte_ngrams,
 )
+from streamnb.models.interface.part_names import PartNames
 from streamnb.models.mixture.adaptive_state import AdaptiveScratch
-from streamnb.models.mixture.attribution_items import AttributionItems, PartNames
+from streamnb.models.mixture.attribution_items import AttributionItems
 from streamnb.models.mixture.byte_ngram_attribution import find_runs, share_runs
+from streamnb.models.one_dependence.pair_attribution import ReadPairs
 
 BITS, FIRST = 9, 60
 RECORDS = np.zeros((1 << BITS, 2), dtype=np.float32)
@@ -34,7 +36,7 @@ def encoded(xs):
     found = model._encode(xs, ["y"] * len(xs))
     grams = byte_ngrams_of(found, BITS, FIRST, int(max_byte_ngrams(found, FIRST).max(initial=0)))
     scratch = AdaptiveScratch.with_capacity(model._plan, 1, 0, grams.buckets.size)
-    items = AttributionItems.with_capacity(found, model._plan, scratch, 1, (0, 0))
+    items = AttributionItems.with_capacity(found, model._plan, scratch, ReadPairs.none(), 1, (0, 0))
     return found, grams, items
 
 
@@ -80,23 +82,29 @@ def test_words_have_the_sum_of_their_bytes(events, seed):
         find_byte_ngrams(grams, found.batch, e, RECORDS)
         n = int(grams.n[0])
         odds = np.array([rng.uniform(-3.0, 3.0) for _ in range(n)])
-        items.odds[:] = 0.0
+        items.parts.odds[:] = 0.0
         items.of_token[:] = np.arange(items.of_token.size)
         find_runs(found.batch, e, grams, items.places, items.runs, items.times)
         share_runs(found.batch, e, grams, odds, items)
-        expected = np.zeros_like(items.odds)
+        expected = np.zeros_like(items.parts.odds)
         shared(found, e, dict(zip(grams.buckets[:n].tolist(), odds.tolist(), strict=True)), expected)
-        assert items.odds.tolist() == pytest.approx(expected.tolist(), rel=1e-9, abs=1e-9)
-        assert items.odds.sum() == pytest.approx(odds.sum(), rel=1e-9, abs=1e-9)
+        assert items.parts.odds.tolist() == pytest.approx(expected.tolist(), rel=1e-9, abs=1e-9)
+        assert items.parts.odds.sum() == pytest.approx(odds.sum(), rel=1e-9, abs=1e-9)
 
 
 def test_parts_are_named_by_their_event():
     xs = [{"t": "win cash win", "k": "red", "n": 2.0}, {"s": "no", "n": 3.0, "t": "a \u00c9t\u00e9"}]
     model = BayesOptimalNB({"t": "text", "s": "text", "k": "nominal"}, [Hypothesis()])
     names = PartNames(model._encode(xs, ["y", "z"]), model.statistics.layout)
-    parts = [(3, 1.0), (4, -2.0), (0, 3.0), (1, 0.0), (5, 0.5)]
-    items = [("k", "red", 1.0), ("n", 2.0, -2.0), ("t", "win", 3.0), ("t", "", 0.5)]
-    assert [*map(tuple, names.items(0, xs[0], iter(parts)))] == items
-    parts = [(2, 1.0), (3, 2.0), (4, 0.1), (0, 0.2), (5, 0.3)]
-    items = [("t", "\u00e9t\u00e9", 1.0), ("n", 3.0, 2.0), ("s", "", 0.1), ("s", "no", 0.2), ("t", "", 0.3)]
-    assert [*map(tuple, names.items(1, xs[1], iter(parts)))] == items
+    parts = np.array([[3, 4, 0, 1, 5], [2, 3, 4, 0, 5]])
+    odds = np.array([[1.0, -2.0, 3.0, 0.0, 0.5], [1.0, 2.0, 0.1, 0.2, 0.3]])
+    first, second = ([*map(tuple, items)] for items in names.items(xs, (parts, odds)))
+    assert first == [("k", "red", 1.0), ("n", 2.0, -2.0), ("t", "win", 3.0), ("t", "", 0.5)]
+    expected = [
+        ("t", "\u00e9t\u00e9", 1.0),
+        ("n", 3.0, 2.0),
+        ("s", "", 0.1),
+        ("s", "no", 0.2),
+        ("t", "", 0.3),
+    ]
+    assert second == expected

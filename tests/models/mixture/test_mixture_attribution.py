@@ -27,7 +27,7 @@ from streamnb import (
 from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import Settings
 from streamnb.formats.event_schema import EventSchema
-from streamnb.models.interface.attribution import LIMIT
+from streamnb.models.interface.attribution_parts import LIMIT
 from streamnb.models.mixture.hypothesis_kinds import DEFAULT_HYPOTHESES
 from tests.models.mixture.test_learners import (
     ATTRIBUTES,
