@@ -30,7 +30,6 @@ _KNOWN = re.compile(
     re.IGNORECASE,
 )
 _SUBFOLDERS = {"cur", "new", "tmp"}
-_TEXTS = ("subject", "body", "raw", "text")
 _CHUNK = 1 << 16  # bytes of a line that are read at once
 
 
@@ -108,7 +107,7 @@ class MailEvents:
         self._is_noted, self._has_label = not usual_label or label != usual_label, False
         text = columns.text or ""
         self._text = text
-        self._features = {"sender", *(columns.strings & {*_TEXTS, "sender", "date"} - {"text"})}
+        self._features = {"sender", *(columns.strings - {"text"})}  # the declared ones
         if text in {"subject", "body"}:
             self._features |= {"subject", "body"}
         roles: dict[str | None, str] = {columns.id: "id", columns.ts: "ts", text: "text"}
