@@ -37,10 +37,9 @@ from streamnb.formats.codec import decode_event
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.event_validity import LATEST
 from streamnb.formats.json_paths import parse_path, render_path
-from streamnb.formats.json_value_checks import moment
+from streamnb.formats.json_value_checks import moment, nominal
 from streamnb.formats.terminal_text import note
 from streamnb.values.messages import Message
-from streamnb.values.nominal_values import value_text
 from streamnb.values.parameter_checks import nearest, pluralize
 
 LOOKED_AT = 1000
@@ -394,7 +393,7 @@ class DataQuality:
         seen, found = self.seen.get(self._schema.label_keys), Counter[str]()
         for value, n in seen.values.items() if seen is not None else ():
             is_number = isinstance(value, int | float) and math.isfinite(value)
-            text = value_text(value) if is_number else value if isinstance(value, str) else None
+            text = nominal(value, ()) if is_number else value if isinstance(value, str) else None
             if (label := self._schema.named(text)) is not None:
                 found[label] += n
         return found

@@ -15,7 +15,6 @@ from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.evaluation.data_quality import InputOrigin
 from streamnb.evaluation.holdout import Row
 from streamnb.evaluation.label_groups import with_groups
-from streamnb.evaluation.row_shuffle import shuffled
 from streamnb.events import Event
 from streamnb.features.attributes import some_of
 from streamnb.formats.codec import decode_event
@@ -278,6 +277,8 @@ def rows_of(
     events = without(with_groups(events, options.map_labels, schema), options.drop, absent)
     if options.shuffle is None:
         return columns, numbered(events, options.order)
+    from streamnb.evaluation.row_shuffle import shuffled  # noqa: PLC0415  it imports numpy
+
     return columns, shuffled(events, options.shuffle)
 
 

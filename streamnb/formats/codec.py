@@ -12,7 +12,6 @@ from itertools import repeat
 from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
-import numpy as np
 
 from streamnb.errors import MalformedEvent
 from streamnb.events import (
@@ -378,6 +377,10 @@ def _lines(raws: Sequence[bytes], max_bytes: int) -> bytes | None:
     lines = b"\n".join(raws)
     if lines[:1] + lines[-1:] != b"{}" or max(map(len, raws)) > max_bytes:
         return None
+    if b"\n" not in lines:  # one record
+        return lines
+    import numpy as np  # noqa: PLC0415  commands that decode single records need none
+
     characters = np.frombuffer(lines, dtype=np.uint8)
     ends = np.flatnonzero(characters == _LINE_FEED)
     is_plain = (characters[ends - 1] == _CLOSED).all() and (characters[ends + 1] == _OPENED).all()
