@@ -80,6 +80,13 @@ def test_the_cost_at_each_step_is_the_mean_over_events():
         assert counts.mean_costs(STEPS, prices) == pytest.approx(expected, abs=1e-12)
 
 
+def test_a_class_that_a_batch_lacks_has_no_probability_in_it():
+    grid = ThresholdGrid()
+    grid.add(np.array([[0.2, 0.3, 0.5]]), np.array([2]))
+    grid.add(np.array([[0.4, 0.6]]), np.array([1]))
+    assert [grid.counts(2).positives, grid.counts(2).negatives] == [1, 1]
+
+
 def test_a_grid_is_bounded_and_a_thinned_curve_keeps_its_ends():
     grid = ThresholdGrid()
     grid.add(np.full((3, MOST_CLASSES), 1.0 / MOST_CLASSES), np.arange(3))
