@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax
 from streamnb.config import load
 from streamnb.errors import UnlearnError
+from streamnb.models.mixture import one_dependence_hypotheses
 from streamnb.runtime import factories
 from tests.models.one_dependence.test_one_dependence_among_others import (
     CONFIGURED,
@@ -172,6 +173,23 @@ def test_what_speaks_for_a_prediction_adds_up(chosen):
         first, second = sorted(found, key=found.get, reverse=True)[:2]
         told = math.log(found[first] / found[second])
         assert model.explanation_one(x).log_odds == pytest.approx(told, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("cut", [40, 300])
+def test_a_batch_explains_each_event_before_it_is_learned(cut, monkeypatch):
+    """Also if so much is kept of the events that a batch is explained in parts."""
+    monkeypatch.setattr(one_dependence_hypotheses, "MOST_KEPT", 6000 if cut == 40 else 1 << 20)
+    together, alone = mixture(Hypothesis()), mixture(Hypothesis())
+    events, items, found = stream(4), [], []
+    for i in range(0, len(events), cut):
+        posteriors, explained = together.explain_then_learn_many(
+            *zip(*events[i : i + cut], strict=True), top=3
+        )
+        items += explained
+        found += posteriors.labels()
+    for x, *rest in events:
+        assert items.pop(0) == alone.explain_one(x, 3)
+        assert found.pop(0) == alone.predict_then_learn_many([x], *([value] for value in rest)).labels()[0]
 
 
 @pytest.mark.thorough
