@@ -78,6 +78,7 @@ def test_rates_are_medians_and_the_share_is_of_pairs_in_the_same_round():
     assert found["processor_microseconds"] == 20_000.0
     assert found["commits"] == 3
     assert found["share"] == 0.5
+    assert found["share_lower_quartile"] == 0.375
     assert [turn["seconds"] for turn in found["rounds"]] == [2.0, 40.0, 4.0]
     assert result_of(alone, everyone, spent, 100)["share"] == 1.0
     assert result_of(other, everyone, spent, 100)["share"] == 1.0

@@ -135,13 +135,16 @@ def result_of(
     """Medians over the rounds; `share` is of the rate of the loop with the same client, in the same round."""
     (alone,) = (other for other in everyone if not other.model and other.client == contender.client)
     mine, theirs = spent[contender.name], spent[alone.name]
+    shares = [b.seconds / a.seconds for a, b in zip(mine, theirs, strict=True)]
+    quartiles = statistics.quantiles(shares, n=4, method="inclusive") if len(shares) > 1 else shares
     return {
         "contender": contender.name,
         "client": contender.client,
         "events_per_second": statistics.median(events / turn.seconds for turn in mine),
         "processor_microseconds": statistics.median(turn.processor / events * 1e6 for turn in mine),
         "commits": statistics.median(turn.commits for turn in mine),
-        "share": statistics.median(b.seconds / a.seconds for a, b in zip(mine, theirs, strict=True)),
+        "share": statistics.median(shares),
+        "share_lower_quartile": quartiles[0],
         "rounds": [turn._asdict() for turn in mine],
     }
 
@@ -165,6 +168,7 @@ def _show(answer: Mapping[str, Any]) -> None:
         "processor us/event",
         "commits",
         "share of the loop's rate",
+        "lower quartile",
     )
     print(table(map(_line, answer["results"]), header))
 
@@ -176,4 +180,5 @@ def _line(result: Mapping[str, Any]) -> Sequence[object]:
         f"{result['processor_microseconds']:.1f}",
         f"{result['commits']:.0f}",
         f"{result['share']:.2f}",
+        f"{result['share_lower_quartile']:.2f}",
     )
