@@ -272,3 +272,11 @@ def test_any_text_has_a_dialect_by_which_it_can_be_read_again(text):
         dialect.comment,
     )
     assert sniff_dialect(lines, again).form == dialect.form
+
+
+def test_the_name_counts_before_content_that_only_may_be_of_another_format(tmp_path):
+    for content in ("1 1:2 3:4\n-1 2:3 1:1\n", "__label__a,free\n__label__b,noon\n", "1 |a b c\n-1 |a d\n"):
+        for name, expected in (("e.csv", "csv"), ("e.svm", "svmlight"), ("e.vw", "vw")):
+            (tmp_path / name).write_text(content)
+            with open_counted(tmp_path / name) as events:
+                assert events.form.name == expected
