@@ -236,3 +236,9 @@ def test_files_of_weka_have_no_faulty_row(path):
     assert len(events) > 10
     assert all(type(event) is dict for event in events)
     assert not any(math.isnan(v) for e in events for v in e.get("features", {}).values() if type(v) is float)
+
+
+def test_a_quoted_question_mark_is_a_value(place):
+    head = "@relation r\n@attribute x {'?', a}\n@attribute label {p}\n@data\n"
+    events = rows_of(place, head + "'?',p\n?,p\n{0 '?'}\n{0 ?}\n")
+    assert [event.get("features", {}).get("x") for event in events] == ["?", None, "?", None]

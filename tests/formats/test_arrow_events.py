@@ -43,7 +43,7 @@ def written(place, table, rows_of_batch=None):
 moments = st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1))  # noqa: DTZ001  without a zone
 types = {
     "int": (pa.int64(), "long", st.integers(-(2**63), 2**63 - 1)),
-    "float": (pa.float64(), "double", st.floats(allow_infinity=False, allow_nan=False)),
+    "float": (pa.float64(), "double", st.floats()),
     "string": (pa.string(), "string", st.text(st.characters(codec="utf-8"), max_size=5)),
     "bool": (pa.bool_(), "boolean", st.booleans()),
     "bytes": (pa.binary(), "bytes", st.binary(max_size=4)),
