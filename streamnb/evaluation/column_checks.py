@@ -43,20 +43,24 @@ class RowSample:
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
-        self._every = 1
+        self._every, self._n, self._due = 1, 0, 0
 
     def watched(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield the same rows, and keep some; each time the sample is full, every second one is dropped."""
-        due = 0
-        for n, row in enumerate(rows):
-            if n >= due:
-                due = n + self._every
-                if len(row[1]) <= _LONGEST:
-                    self.rows.append(row)
-                    if len(self.rows) >= SAMPLE:
-                        del self.rows[1::2]
-                        self._every *= 2
+        """Yield the same rows, and keep some."""
+        for row in rows:
+            self.add(row)
             yield row
+
+    def add(self, row: Row) -> None:
+        """Keep the row if it is due; each time the sample is full, every second row is dropped."""
+        n, self._n = self._n, self._n + 1
+        if n >= self._due:
+            self._due = n + self._every
+            if len(row[1]) <= _LONGEST:
+                self.rows.append(row)
+                if len(self.rows) >= SAMPLE:
+                    del self.rows[1::2]
+                    self._every *= 2
 
     def events(self, schema: EventSchema) -> list[tuple[int, Event]]:
         """Return the labelled events of the sample, with their row numbers."""

@@ -17,6 +17,7 @@ import numpy as np
 from streamnb.config import Config
 from streamnb.engine.labels.batches import EventBatch
 from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.evaluation.prequential_evaluation import stop_publishing
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.models.interface.stream_model import StreamModel
 from streamnb.runtime import factories
@@ -59,6 +60,7 @@ class PrequentialProcessor(EventProcessor):
 
     def __init__(self, config: Config, given: StreamModel | None = None) -> None:
         super().__init__(factories.settings(config), given or factories.model(config))
+        stop_publishing(self)
         self.validation = self.progressive = OpenValidation(config.metrics.window)
         self._place, self._truth, self._loss, self._right = array("q"), array("q"), array("d"), array("b")
         self.event_path.stages = (self._open_rows, *self.event_path.stages, self._note_scores)

@@ -12,6 +12,7 @@ import numpy as np
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.engine.processing.event_stages import PublishPredictions
 from streamnb.evaluation.decision_trace import DecisionTrace
 from streamnb.evaluation.evaluation_page import EvaluationPage
 from streamnb.evaluation.holdout import Row
@@ -33,6 +34,17 @@ _AT_ONCE = 1000
 
 
 _FEW = 10  # drifts that are shown
+
+
+def stop_publishing(learner: EventProcessor) -> None:
+    """Let a learner encode no predictions, whose time grows with the classes; nothing else changes.
+
+    Limits that make a dead letter of a large prediction, other than the default, still apply.
+    """
+    limit = learner.settings.max_bytes
+    if not limit or limit >= Config().predictions.max_bytes:
+        stages = learner.event_path.stages
+        learner.event_path.stages = tuple(one for one in stages if not isinstance(one, PublishPredictions))
 
 
 def outputs_of(

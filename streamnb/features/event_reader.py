@@ -34,6 +34,9 @@ from streamnb.values.nominal_values import as_event, declared_texts, value_text
 from streamnb.values.number_ranges import is_missing
 from streamnb.values.parameter_checks import brief
 
+_WIDE = 32  # attributes, from which arrays pay
+_UNDECLARED = object()  # the name of no attribute
+_PLAIN_TYPES = frozenset({float, str})
 SENTENCE = 5  # blanks, each between two words
 _KINDS: dict[str, Attribute] = {"text": Text(), "nominal": Nominal(), "continuous": Continuous()}
 
@@ -139,13 +142,31 @@ class EventReader:
 
     def write(self, writer: EventWriter, x: Any) -> None:
         """Write every attribute of an event that is not missing."""
-        for name, value in as_event(x).items():
+        event = as_event(x)
+        if len(event) >= _WIDE and set(map(type, event.values())) <= _PLAIN_TYPES:
+            event = self._write_numbers(writer, event)
+        for name, value in event.items():
             if not is_missing(value):
                 try:
                     self.place(writer, name, value)
                 except (TypeError, ValueError) as error:
                     kind = TypeError if isinstance(error, TypeError) else ValueError
                     raise kind(f"attribute {name!r}: {why(error)}") from error
+
+    def _write_numbers(self, writer: EventWriter, event: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """Write all numbers of a wide event at once, in its order; return its other attributes.
+
+        Return the whole event, with nothing written, if a number is read as another kind.
+        """
+        if self.kind(_UNDECLARED, 0.0) != CONTINUOUS:
+            return event
+        numbers = {name: value for name, value in event.items() if type(value) is float}
+        if any(self.kind(name, 0.0) != CONTINUOUS for name in self.declared.keys() & numbers.keys()):
+            return event
+        writer.continuous_each(numbers)
+        if len(numbers) == len(event):
+            return {}
+        return {name: value for name, value in event.items() if type(value) is not float}
 
     def columns(self, frame: Any) -> list[FrameColumn] | None:
         """Return the columns of a data frame, or None if its rows must be written or rejected one by one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import compress
 from typing import Any
@@ -74,6 +74,17 @@ class EventWriter:
                 value = float(value)  # LARGEST is beyond a float32, and numpy would warn of it
         self._field.append(self._fields.setdefault(name, len(self._fields)))
         self._value.append(float(min(max(value, -LARGEST), LARGEST)))
+
+    def continuous_each(self, numbers: Mapping[Name, float]) -> None:
+        """Write the values of many continuous attributes, each a float; NaN and infinity are missing."""
+        values = np.fromiter(numbers.values(), dtype=np.float64, count=len(numbers))
+        is_finite = np.isfinite(values)
+        names: Iterable[Name] = numbers
+        if not is_finite.all():
+            names, values = compress(numbers, is_finite.tolist()), values[is_finite]
+        fields = self._fields
+        self._field.extend([fields.setdefault(name, len(fields)) for name in names])
+        self._value.frombytes(values.clip(-LARGEST, LARGEST).tobytes())
 
     def end(self) -> None:
         """Finish the event."""

@@ -38,6 +38,7 @@ class EvaluationScores(NamedTuple):
         confusions: truth, prediction and number of events of the most frequent confusions.
         grouping: the warning about rows that are grouped by label; or empty.
         model: the model and its settings.
+        auc_error: the maximum error of `one_less_auc`.
         decided: labelled events by truth and decision; empty without a decision rule.
         by_expected_cost: costs of decisions by the threshold of their expected cost.
         second_class: the class whose probability `by_probability` varies; empty unless there are two.
@@ -50,6 +51,7 @@ class EvaluationScores(NamedTuple):
     confusions: Sequence[tuple[str, str, int]]
     grouping: str
     model: str
+    auc_error: float = 0.0
     decided: Sequence[DecisionCell] = ()
     by_expected_cost: Sequence[ThresholdScores] = ()
     second_class: str = ""
@@ -142,7 +144,8 @@ def _score_rows(
         yield "kappa-temporal", guesses.kappa_temporal, ""
     yield "macro f1", everything.macro_f1, window.macro_f1
     if scores.one_less_auc is not None:
-        yield "auc", 1.0 - scores.one_less_auc, ""
+        within = f" (within {scores.auc_error:.1g})" if scores.auc_error else ""
+        yield f"auc{within}", 1.0 - scores.one_less_auc, ""
     if scores.open_log_loss is None:
         yield "log loss", everything.log_loss, window.log_loss
     else:

@@ -6,7 +6,8 @@ import numpy as np
 
 from streamnb.kernels.array_types import Floats
 
-_RATES = 0.5 ** np.arange(1, 21)  # in units of 1 / B, for sums of squares between B^2 and 10^12 B^2
+# In units of 1 / B, for sums of squares up to 10^12 B^2; rates near 1 are for sums below B^2.
+_RATES = np.concatenate(([0.97, 0.9, 0.75], 0.5 ** np.arange(1, 21)))
 _PSI = -np.log1p(-_RATES) - _RATES
 
 

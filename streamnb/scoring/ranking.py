@@ -20,7 +20,6 @@ Diaconis and Zabell 1991, Statistical Science 6(3)):
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -31,6 +30,7 @@ from streamnb.kernels.array_types import Floats, Ints
 from streamnb.scoring.baselines import Baselines
 from streamnb.scoring.new_class_probability import new_class_probability
 from streamnb.scoring.prequential_scores import ESCAPE, ProgressiveValidation
+from streamnb.scoring.ranked_events import RankedEvents
 from streamnb.scoring.threshold_costs import ThresholdScores, by_probability
 
 _DECADES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -87,27 +87,10 @@ def by_chance(bins: Iterable[ReliabilityBin]) -> ByChance | None:
     return ByChance(mean / events, max(upper, mean) / events)  # for few errors `upper` may be below
 
 
-def share_misordered(scores: Floats, truths: Ints) -> float | None:
-    """Return 1 - AUC, exact except for one division; None if a class has no event.
-
-    Args:
-        scores: float64[n], higher for class 1. None is NaN.
-        truths: int64[n], 0 or 1.
-    """
-    _, place = np.unique(scores, return_inverse=True)
-    counts = np.zeros((2, place.max(initial=0) + 1), dtype=np.int64)
-    np.add.at(counts, (truths, place), 1)
-    zeros, ones = counts
-    above = zeros.sum() - np.cumsum(zeros)
-    pairs = int(zeros.sum()) * int(ones.sum())
-    return int((ones * (2 * above + zeros)).sum()) / (2 * pairs) if pairs else None
-
-
 class OpenValidation(ProgressiveValidation):
     """Progressive validation that also charges new labels by their probability, and ranks two classes.
 
-    While there are at most two classes it keeps the log odds of every event, 9 bytes each: 900 MB for 10^8
-    events.
+    While there are at most two classes it keeps `RankedEvents`: 9 bytes for each event, and at most 96 MB.
 
     Attributes:
         baselines: scores of guessing on the same labels.
@@ -119,7 +102,7 @@ class OpenValidation(ProgressiveValidation):
         super().__init__(window_size)
         self.baselines = Baselines()
         self.observer: Callable[[Floats, Ints], None] | None = None
-        self._odds, self._truths = array("d"), array("b")
+        self._ranked = RankedEvents()
         self._is_met = np.zeros(2, dtype=np.bool_)
         self._shown = 0
         self._met: set[int] = set()
@@ -143,7 +126,7 @@ class OpenValidation(ProgressiveValidation):
         self._note_improbable(probabilities, truths)
         self._shown = max(self._shown, probabilities.shape[1], int(truths.max(initial=-1)) + 1)
         if self._shown > 2:
-            self._odds, self._truths = array("d"), array("b")
+            self._ranked = RankedEvents()
             return
         is_scored = truths >= 0
         row, truth = np.zeros((int(is_scored.sum()), 2)), truths[is_scored]
@@ -156,8 +139,7 @@ class OpenValidation(ProgressiveValidation):
         is_open = ((row == 0.0) & ~is_met).any(axis=1) | (held[is_scored] > 0.0)
         odds[is_open | np.isnan(odds)] = 0.0
         self._is_met |= of.any(axis=0)
-        self._odds.frombytes(odds.tobytes())
-        self._truths.frombytes(truth.astype(np.int8).tobytes())
+        self._ranked.add(odds, truth)
 
     def _losses(self, probabilities: Floats, truths: Ints, before: int, held: Floats) -> Floats:
         """Return the open losses of events after `before` earlier ones."""
@@ -210,14 +192,16 @@ class OpenValidation(ProgressiveValidation):
         Args:
             cost: of a decision and a truth, each 0 or 1.
         """
-        return by_probability(np.array(self._odds), np.array(self._truths, dtype=np.int64), cost)
+        ranked = self.ranked
+        return [] if ranked is None else by_probability(*ranked, cost)
 
     @property
     def ranked(self) -> tuple[Floats, Ints] | None:
-        """Log odds of class 1 against class 0, and truths; None unless there are two classes."""
-        if self._shown > 2 or not self._odds:
-            return None
-        return np.array(self._odds), np.array(self._truths, dtype=np.int64)
+        """Log odds of class 1 against class 0, and truths.
+
+        None unless there are two classes, and after `MOST_EXACT` events.
+        """
+        return None if self._shown > 2 else self._ranked.events
 
     @property
     def one_less_auc(self) -> float | None:
@@ -225,4 +209,9 @@ class OpenValidation(ProgressiveValidation):
 
         None unless there are two classes.
         """
-        return share_misordered(np.array(self._odds), np.array(self._truths, dtype=np.int64))
+        return self._ranked.share_misordered
+
+    @property
+    def auc_error(self) -> float:
+        """Maximum error of `one_less_auc`, 0 up to `MOST_EXACT` events."""
+        return self._ranked.error

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from streamnb.events import ReliabilityBin
 from streamnb.scoring.prequential_scores import ProgressiveValidation
-from streamnb.scoring.ranking import OpenValidation, by_chance, share_misordered
+from streamnb.scoring.ranked_events import RankedEvents
+from streamnb.scoring.ranking import OpenValidation, by_chance
 from tests.scoring.test_prequential_scores import batch, streams
 
 law = settings(deadline=None, max_examples=100)
@@ -24,11 +25,46 @@ def misordered(scores, truths):
     return float(sum(pairs) / len(pairs)) if pairs else None
 
 
+def ranked(scores, truths, **more):
+    made = RankedEvents(**more)
+    for first in range(0, scores.size, 7):
+        made.add(scores[first : first + 7], truths[first : first + 7])
+    return made
+
+
 @law
 @given(st.lists(st.tuples(st.sampled_from([-math.inf, -1.0, 0.0, 1e-300, 2.0, math.inf]), st.integers(0, 1))))
 def test_every_pair_is_compared(events):
     scores, truths = np.array([s for s, _ in events]), np.array([t for _, t in events], dtype=np.int64)
-    assert share_misordered(scores, truths) == misordered(scores.tolist(), truths.tolist())
+    assert ranked(scores, truths).share_misordered == misordered(scores.tolist(), truths.tolist())
+
+
+@law
+@given(
+    st.lists(
+        st.tuples(st.floats(-3.0, 3.0) | st.sampled_from([-math.inf, math.inf]), st.integers(0, 1)),
+        max_size=80,
+    )
+)
+def test_beyond_the_limit_the_area_is_off_by_no_more_than_the_error_that_is_stated(events):
+    scores, truths = np.array([s for s, _ in events]), np.array([t for _, t in events], dtype=np.int64)
+    scores = np.round(scores, 2)  # several in a bin
+    binned, exact = ranked(scores, truths, most_exact=20), misordered(scores.tolist(), truths.tolist())
+    assert (binned.error == 0.0) or len(events) > 20
+    if exact is None:
+        assert binned.share_misordered is None
+    else:
+        assert abs(binned.share_misordered - exact) <= binned.error + 1e-12
+    assert binned.counts().sum() == len(events)
+    assert (binned.events is None) == (len(events) > 20 or not events)
+
+
+def test_bins_hold_more_events_than_a_product_of_64_bits_can_count():
+    made = RankedEvents(most_exact=1)
+    made.add(np.array([-1.0, 1.0, 1.0]), np.array([0, 0, 1]))
+    made._bins *= 3_000_000_000
+    assert made.share_misordered == 0.25
+    assert made.error == 0.25
 
 
 def odds(events):

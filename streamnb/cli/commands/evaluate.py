@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -32,13 +32,14 @@ from streamnb.evaluation.event_input import (
 )
 from streamnb.evaluation.holdout import Row, divide, share_of
 from streamnb.evaluation.interruption import Interruption
-from streamnb.evaluation.log_history import history_of, log_of, replay_history
+from streamnb.evaluation.log_history import LogHistory, history_of, log_of, replay_history
 from streamnb.evaluation.page_verdict import Findings
 from streamnb.evaluation.prediction_files import PredictionFile
 from streamnb.evaluation.prequential_evaluation import (
     Drifts,
     outputs_of,
     report_why_nothing_was_learned,
+    stop_publishing,
     train_then_test,
 )
 from streamnb.evaluation.rejections import RejectionCounts
@@ -112,7 +113,7 @@ def _run_on_log(options: argparse.Namespace) -> int:
     with closing(log_of(config)) as log:
         config = factories.begun_configuration(config, log)
         made = _Evaluation(options, config)
-        history = made.interruption.rows(history_of(config, log))
+        history = made.sampled(made.interruption.rows(history_of(config, log)))
         code = made.run(replay_history(made.learner, history, made.page))
         made.write_page(())
         return code
@@ -138,6 +139,8 @@ class _Evaluation:
             None if report is None else EvaluationPage(Path(report), self.learner, config, self.scores)
         )
         self._findings: Findings | None = None
+        if options.predictions is None and self.page is None:
+            stop_publishing(self.learner)
         self.tally, self._drifts = RejectionCounts(self.learner.settings.schema), Drifts()
 
     @cached_property
@@ -177,6 +180,15 @@ class _Evaluation:
         cut = f"interrupted after {pluralize(learner.consumed, 'event')}" * self.interruption.came
         self._findings = Findings(what, seconds, report, found, cut=cut)
         return self.interruption.code(0 if learner.model.n_events else 1)
+
+    def sampled(self, history: Iterable[LogHistory]) -> Iterator[LogHistory]:
+        """Yield the same history, and keep a sample of its events with labels, for what decides."""
+        topics = set(self._config.topics.events)
+        for one in history:
+            for record in one.records:
+                if record.partition.topic in topics:
+                    self.sample.add((record.offset, record.value))
+            yield one
 
     def held_out(self, parts: tuple[Sequence[Row], Sequence[Row]]) -> Iterable[NewRecord]:
         """Return the outputs of learning the first part and scoring the second: none."""
@@ -227,6 +239,7 @@ class _Evaluation:
             [(names[k], names[j], n) for k, j, n in confusions if k < len(names)],
             grouping_warning(baselines, options),
             model_and_settings(self._config, options.model),
+            scores.auc_error,
             self._trace.cells,
             self._trace.by_threshold,
             *self._by_probability(names),
@@ -279,6 +292,7 @@ class _Evaluation:
             "baselines": msgspec.to_builtins(found.baselines),
             "model_settings": found.model,
             "one_less_auc": found.one_less_auc,
+            "auc_error": found.auc_error,
             "open_log_loss": found.open_log_loss,
             "decided": msgspec.to_builtins(found.decided),
             "cost_by_expected_cost": msgspec.to_builtins(found.by_expected_cost),

@@ -354,3 +354,14 @@ def test_predictions_as_a_table_are_those_of_the_json_lines(told, tmp_path):
         assert row["decision"] == (line["decision"] or "")
         told_of = {name: float(row[f"probability_{name}"]) for name in "abc" if row[f"probability_{name}"]}
         assert told_of == line["probabilities"]
+
+
+def test_what_decides_is_ranked_of_a_log_too(told, tmp_path, capsys):
+    write(tmp_path, made_up())
+    log = ("--log", f"sqlite:///{tmp_path}/log.db", *BAYES)
+    assert main(["replay", "e.jsonl", *log]) == 0
+    assert main(["run", *log, "--until-end", "--set", "http.listen="]) == 0
+    capsys.readouterr()
+    of_log, of_file = figures(told, *log)["importances"], figures(told, "e.jsonl", *BAYES)["importances"]
+    assert [one["attribute"] for one in of_log] == ["x", "colour"]
+    assert of_log == of_file
