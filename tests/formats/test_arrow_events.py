@@ -166,3 +166,11 @@ def test_what_is_missing_or_old_is_named(place, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "fastavro", None)
     with pytest.raises(ConfigError, match=r"pip install 'streamnb\[avro\]'"):
         read(place / "x.avro")
+
+
+def test_numbers_of_avro_that_are_not_finite_are_missing(place):
+    fastavro = pytest.importorskip("fastavro")
+    schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": "double"} for name in "ab"]}
+    with (place / "nan.avro").open("wb") as out:
+        fastavro.writer(out, schema, [{"a": value, "b": 1.0} for value in (float("nan"), float("-inf"), 2.0)])
+    assert [event["features"] for event in read(place / "nan.avro")] == [{"b": 1}, {"b": 1}, {"a": 2, "b": 1}]
