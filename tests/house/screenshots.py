@@ -1,4 +1,4 @@
-"""The pictures of docs/dashboard.md: a learner of SMS messages as they come, seen by Chromium (`make screenshots`)."""
+"""The pictures of docs/dashboard.md: a report, and a learner of SMS messages as they come, seen by Chromium (`make screenshots`)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from streamnb import cli
 from tests import ROOT
 from tests.support import commands
 from tests.support.browser import Browser
@@ -33,6 +34,8 @@ def main(stream):
         time.sleep(5)
         with closing(Browser(folder / "profile")) as browser:
             take(browser, ROOT / "docs" / "pictures")
+            cli.main(["evaluate", str(stream), "--report", str(folder / "report.html")])
+            take_report(browser, folder / "report.html", ROOT / "docs" / "pictures")
 
 
 def take(browser, out):
@@ -49,6 +52,12 @@ def take(browser, out):
     browser.size(360, 720)
     browser.open(f"{ADDRESS}/page/events")
     browser.picture(out / "phone.png", whole=False)
+
+
+def take_report(browser, page, out):
+    browser.size(1100, 860)
+    browser.open(page.as_uri())
+    browser.picture(out / "report.png", whole=False)
 
 
 if __name__ == "__main__":
