@@ -203,13 +203,14 @@ class _Requests:
         return {"method": "POST", "url": "/explain", "json": body}
 
     def getting(self, id_: str) -> dict[str, Any]:
-        return {"method": "GET", "url": f"/predictions/{quote(id_, safe='')}"}
+        name = quote(id_, safe="") if id_.strip(".") else "%2E" * len(id_)  # "." and ".." are path segments
+        return {"method": "GET", "url": f"/predictions/{name}"}
 
     def streaming(self, cursor: str, of_class: str | None, decision: str | None) -> dict[str, Any]:
         params = {"class": of_class, "decision": decision}
         return {
             "method": "GET",
-            "url": "/predictions/stream",
+            "url": "/stream/predictions",
             "params": {name: value for name, value in params.items() if value is not None},
             "headers": {"Accept": "text/event-stream", **({"Last-Event-ID": cursor} if cursor else {})},
             "timeout": httpx.Timeout(10.0, read=_SILENT_SECONDS),
@@ -270,14 +271,24 @@ def _correction(answer: httpx.Response) -> Correction:
 
 
 class _Lines:
-    """Parser of server-sent events. `cursor` is the id of the last event."""
+    """Parser of server-sent events. `cursor` is the id of the last event.
+
+    It splits lines itself: `httpx` also splits at U+2028 and U+0085, which JSON may contain.
+    """
 
     def __init__(self, cursor: str) -> None:
         self.cursor = cursor
         self._name, self._data, self._id = "", "", cursor
+        self._part = b""
 
-    def feed(self, line: str) -> Prediction | None:
-        """Return the prediction that a line ends. Raises MissedRecords."""
+    def predictions(self, content: bytes) -> Iterator[Prediction]:
+        """Yield the predictions that some bytes of the stream end. Raises MissedRecords."""
+        *lines, self._part = (self._part + content).split(b"\n")
+        for line in lines:
+            if (found := self._feed(line.decode())) is not None:
+                yield found
+
+    def _feed(self, line: str) -> Prediction | None:
         if line:
             name, _, value = line.partition(":")
             value = value.removeprefix(" ")
@@ -395,9 +406,8 @@ class Client:
                         answer.read()
                         raise _failure(answer)
                     retry = _Retry(self._requests.patience)
-                    for line in answer.iter_lines():
-                        if (found := lines.feed(line)) is not None:
-                            yield found
+                    for content in answer.iter_bytes():
+                        yield from lines.predictions(content)
                 failure = RequestFailed(0, "unreachable", "the stream has ended")
             except httpx.TransportError as error:
                 failure = _unreachable(error)
@@ -492,8 +502,8 @@ class AsyncClient:
                         await answer.aread()
                         raise _failure(answer)
                     retry = _Retry(self._requests.patience)
-                    async for line in answer.aiter_lines():
-                        if (found := lines.feed(line)) is not None:
+                    async for content in answer.aiter_bytes():
+                        for found in lines.predictions(content):
                             yield found
                 failure = RequestFailed(0, "unreachable", "the stream has ended")
             except httpx.TransportError as error:

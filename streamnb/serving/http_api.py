@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
@@ -15,6 +15,7 @@ from anyio.to_thread import run_sync
 from fastapi import FastAPI, HTTPException, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException as AnyHTTPException
@@ -26,7 +27,7 @@ from streamnb.queries.query_model import QueryModel, readiness
 from streamnb.serving.fast_path import PATH, answered
 from streamnb.serving.http_events import EventSending, add_sending
 from streamnb.serving.http_labels import add_labels, check_path, has_refused, too_many_sources
-from streamnb.serving.http_records import add_records
+from streamnb.serving.http_records import OpenStreams, add_missing, add_records
 from streamnb.serving.http_schemas import (
     Answer,
     Asking,
@@ -46,9 +47,7 @@ from streamnb.serving.replica import Replica
 
 _UNREADABLE, _NOT_FOUND, _CONFLICT, _UNSUPPORTED, _WRONG, _NOT_READY = 400, 404, 409, 415, 422, 503
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
-_LABELS_SECONDS = 5.0  # to wait for others that write labels
 _MOST_EXPLAINED = 32 << 10  # characters
-_LABELS_AT_ONCE = 4  # requests that ask the replica about the labels that they wrote
 
 
 class _TextConvertor(Convertor[str]):
@@ -63,6 +62,26 @@ class _TextConvertor(Convertor[str]):
 
 
 register_url_convertor("text", _TextConvertor())
+
+
+class _StrictRoute(APIRoute):
+    """A path that refuses parameters that it does not know, or that are given twice."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        answer = super().get_route_handler()
+        known = {field.alias for field in self.dependant.query_params}
+
+        async def checked(request: Request) -> Response:
+            if request.scope["query_string"] and self.include_in_schema:
+                names = [name for name, _ in request.query_params.multi_items()]
+                for name in names:
+                    if name not in known or names.count(name) > 1:
+                        takes = f"unknown: this path takes {', '.join(sorted(known)) or 'none'}"
+                        why = "given twice" if name in known else takes
+                        raise HTTPException(_WRONG, f"query parameter {name[:100]!r} is {why}")
+            return await answer(request)
+
+        return checked
 
 
 _STATUSES = (_UNREADABLE, 401, 403, _NOT_FOUND, 408, _CONFLICT, 413, _UNSUPPORTED, _WRONG, 429, _NOT_READY)
@@ -99,7 +118,9 @@ def application(
         redoc_url=None,
         responses=_PROBLEMS,
         generate_unique_id_function=lambda route: route.name,
+        redirect_slashes=False,
     )
+    app.router.route_class = _StrictRoute
 
     def stands() -> dict[str, Any]:
         return {**replica.state(), "learner": "not known" if watch is None else watch.learner}
@@ -110,8 +131,10 @@ def application(
     _watch(app, replica, registry, stands)
     if sending is not None:
         add_sending(app, sending)
+    open_streams = OpenStreams()
     for name, feed in feeds.items():
-        add_records(app, name, feed, watch)
+        add_records(app, name, feed, watch, open_streams)
+    add_missing(app, {"alerts", "labels"} - feeds.keys())
     put = add_labels(app, replica, write)
     if watch is not None:
 

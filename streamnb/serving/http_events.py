@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -112,33 +113,34 @@ class EventSending:
             text = f"the Idempotency-Key {request.key!r} belongs to a request with another body"
             raise ProblemError(_CONFLICT, text, "key-reused")
         answers = _decode_note(outcome.note.encode())
-        predictions = {}
+        predictions: dict[str, deque[msgspec.Raw]] = {}
         if start is not None:
-            ids = {answer["id"] for answer in answers if "id" in answer}
+            ids = Counter(answer["id"] for answer in answers if "id" in answer)
             predictions = await self._predicted(ids, start, wait_seconds, is_repeated=outcome.is_repeated)
         headers = {"Idempotent-Replayed": "true"} if outcome.is_repeated else {}
         places = [(part.topic, part.number, offset) for part, offset in outcome.places]
         return _answer(answers, places, headers, predictions if start is not None else None)
 
     async def _predicted(
-        self, ids: set[str], start: Cursor, seconds: float, *, is_repeated: bool
-    ) -> dict[str, msgspec.Raw]:
-        """Return the first prediction of each id after a cursor, as published.
+        self, ids: Counter[str], start: Cursor, seconds: float, *, is_repeated: bool
+    ) -> dict[str, deque[msgspec.Raw]]:
+        """Return the first predictions of each id after a cursor, as published: one for each of its events.
 
         The events of a repeated request may have been predicted before: those in memory count, too.
         """
         feed, deadline = self._predictions, time.monotonic() + seconds
-        found: dict[str, msgspec.Raw] = {}
+        found = {id_: deque[msgspec.Raw](maxlen=n) for id_, n in ids.items()}
         if is_repeated:
             for record in (await feed.newest(MOST_SCANNED)).records:
                 if (id_ := filtered_fields(record).id) in ids:
-                    found[id_] = msgspec.Raw(record.value)
-        cursor = start
-        while len(found) < len(ids):
+                    found[id_].append(msgspec.Raw(record.value))
+        cursor, missing = start, ids.total() - sum(map(len, found.values()))
+        while missing > 0:
             page = await feed.after(cursor, _STREAM_AT_ONCE)
             for record in page.records:
-                if (id_ := filtered_fields(record).id) in ids:
-                    found.setdefault(id_, msgspec.Raw(record.value))
+                if (id_ := filtered_fields(record).id) in ids and len(found[id_]) < ids[id_]:
+                    found[id_].append(msgspec.Raw(record.value))
+                    missing -= 1
             if page.next == cursor:
                 if (left := deadline - time.monotonic()) <= 0:
                     break
@@ -173,7 +175,7 @@ def _answer(
     answers: Sequence[dict[str, Any]],
     places: Sequence[tuple[str, int, int]],
     headers: Mapping[str, str],
-    predictions: Mapping[str, msgspec.Raw] | None = None,
+    predictions: Mapping[str, deque[msgspec.Raw]] | None = None,
 ) -> Response:
     """Return the outcome of each event; status 207 if some were refused, 422 if all were."""
     left = iter(places)
@@ -181,7 +183,8 @@ def _answer(
         if "reason" not in answer:
             answer["topic"], answer["partition"], answer["offset"] = next(left)
             if predictions is not None:
-                answer["prediction"] = predictions.get(answer["id"])
+                published = predictions[answer["id"]]
+                answer["prediction"] = published.popleft() if published else None
     status = 200 if len(places) == len(answers) else _SOME_REFUSED if places else _INVALID
     if status == _INVALID:
         first = answers[0]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Annotated
 
 import msgspec
-from fastapi import FastAPI, Header, HTTPException, Path, Query, Response
+from fastapi import FastAPI, Header, HTTPException, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from streamnb.engine.ports import Record
 from streamnb.errors import LogError, Unavailable
@@ -17,12 +18,14 @@ from streamnb.serving.problem_details import ProblemError
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.record_feed import Cursor, Gap, Page, RecordFeed
 
-_INVALID = 422
+_NOT_FOUND, _INVALID = 404, 422
 MOST_SCANNED = 20_000
 """Records that one page looks through."""
 _MOST_STREAMS = 64
+_MOST_LATEST = 2000  # predictions that the live page's memory may not have yet
 _KEEP_ALIVE_SECONDS = 10.0
 _STREAM_AT_ONCE = 500
+_PAUSE_SECONDS = 0.02  # between two looks at a log that is ahead of the feed
 _Label = Annotated[str | None, Query(alias="class", max_length=1000, description="only of this class")]
 _Decision = Annotated[
     str | None, Query(max_length=1000, description='only of this decision; "none" for none')
@@ -56,52 +59,83 @@ class _Filter(msgspec.Struct, frozen=True):
     label: str | None
     decision: str | None
 
+    @property
+    def is_selective(self) -> bool:
+        """True unless every record is wanted."""
+        return (self.label, self.decision) != (None, None)
+
     def admits(self, record: Record) -> bool:
         """Return whether a record is wanted."""
-        if self.label is None and self.decision is None:
+        if not self.is_selective:
             return True
         head = filtered_fields(record)
         decided = "none" if head.decision is None else head.decision
         return self.label in {None, head.label} and self.decision in {None, decided}
 
 
+class OpenStreams:
+    """The number of open streams of all topics, from the decision to answer until the connection ends."""
+
+    def __init__(self) -> None:
+        self._n = 0
+
+    def add(self) -> None:
+        """Count one more. Raises Unavailable if there are too many."""
+        if self._n >= _MOST_STREAMS:
+            raise Unavailable(f"there are {_MOST_STREAMS} streams: close some, or ask again later")
+        self._n += 1
+
+    def remove(self) -> None:
+        """Count one less."""
+        self._n -= 1
+
+
+class _StreamResponse(StreamingResponse):
+    """A counted stream. It ends here also if its client has gone before the first byte."""
+
+    def __init__(self, content: AsyncIterator[bytes], streams: OpenStreams) -> None:
+        super().__init__(content, 200, _NO_BUFFERS, "text/event-stream")
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams.remove()
+
+
 class _Streams:
     """Server-sent events of one feed; see https://html.spec.whatwg.org/multipage/server-sent-events.html."""
 
-    def __init__(self, feed: RecordFeed, event: str) -> None:
-        self._feed, self._event = feed, event
-        self._n = 0
+    def __init__(self, feed: RecordFeed, event: str, streams: OpenStreams) -> None:
+        self._feed, self._event, self._streams = feed, event, streams
 
     async def answer(self, cursor: Cursor | None, wanted: _Filter) -> Response:
         """Return a stream from a cursor on, or of what is published from now on.
 
         Raises Unavailable if there are too many streams.
         """
-        if self._n >= _MOST_STREAMS:
-            raise Unavailable(f"there are {_MOST_STREAMS} streams: close some, or ask again later")
         start = cursor or await self._feed.end()
-        return StreamingResponse(self._events(start, wanted), 200, _NO_BUFFERS, "text/event-stream")
+        self._streams.add()
+        return _StreamResponse(self._events(start, wanted), self._streams)
 
     async def _events(self, cursor: Cursor, wanted: _Filter) -> AsyncIterator[bytes]:
-        self._n += 1
-        try:
-            yield b"retry: 1000\nid: %b\n\n" % str(cursor).encode()  # a client that breaks now loses nothing
-            while not self._feed.is_over():
-                try:
-                    page = await self._feed.after(cursor, _STREAM_AT_ONCE)
-                except LogError as error:
-                    yield b": %b\n\n" % " ".join(str(error).split()).encode()
-                    await asyncio.sleep(1.0)
-                    continue
+        yield b"retry: 1000\nid: %b\n\n" % str(cursor).encode()  # a client that breaks now loses nothing
+        while not self._feed.is_over():
+            try:
+                page = await self._feed.after(cursor, _STREAM_AT_ONCE)
                 if text := self._written(page, cursor, wanted):
                     yield text
                 if page.next == cursor and not page.gaps:
                     await self._feed.wait(cursor, _KEEP_ALIVE_SECONDS)
                     if (await self._feed.end()) == cursor:
                         yield b"id: %b\n\n" % str(cursor).encode()
+                    else:
+                        await asyncio.sleep(_PAUSE_SECONDS)
                 cursor = page.next
-        finally:
-            self._n -= 1
+            except LogError as error:
+                yield b": %b\n\n" % " ".join(str(error).split()).encode()
+                await asyncio.sleep(1.0)
 
     def _written(self, page: Page, cursor: Cursor, wanted: _Filter) -> bytes:
         """Return a page as events, each with the cursor after it."""
@@ -133,16 +167,19 @@ def _event(name: str, cursor: Cursor, data: bytes) -> bytes:
     return b"event: %b\nid: %b\ndata: %b\n\n" % (name.encode(), str(cursor).encode(), lines)
 
 
-def add_records(app: FastAPI, name: str, feed: RecordFeed, watch: RecentRecords | None) -> None:
-    """Add the pages and streams of one topic: `GET /NAME`, `GET /NAME/stream`, and `GET /predictions/ID`.
+def add_records(
+    app: FastAPI, name: str, feed: RecordFeed, watch: RecentRecords | None, open_streams: OpenStreams
+) -> None:
+    """Add the pages and streams of one topic: `GET /NAME`, `GET /stream/NAME`, and `GET /predictions/ID`.
 
     Args:
         app: the application.
         name: "predictions", "alerts" or "labels".
         feed: follows the topic.
         watch: has the newest predictions by id.
+        open_streams: counts the streams of all topics.
     """
-    streams = _Streams(feed, name.removesuffix("s"))
+    streams = _Streams(feed, name.removesuffix("s"), open_streams)
     is_predictions = name == "predictions"
 
     def wanted(label: str | None, decision: str | None) -> _Filter:
@@ -167,7 +204,7 @@ def add_records(app: FastAPI, name: str, feed: RecordFeed, watch: RecentRecords 
         return Response(msgspec.json.encode(body), media_type="application/json")
 
     @app.get(
-        f"/{name}/stream",
+        f"/stream/{name}",
         name=f"stream_{name}",
         response_class=StreamingResponse,
         responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
@@ -188,10 +225,9 @@ def add_records(app: FastAPI, name: str, feed: RecordFeed, watch: RecentRecords 
     @app.get("/predictions/{id:text}", name="get_prediction")
     async def one(id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]) -> Response:
         """Return the newest prediction of an event, as published."""
-        written = msgspec.json.encode(id_)
-        newest = [record for record in (await feed.newest(MOST_SCANNED)).records if written in record.value]
-        found = [record.value for record in newest if filtered_fields(record).id == id_]
-        raw = found[-1] if found else None
+        start = b'{"id":%b,' % msgspec.json.encode(id_)  # as every prediction starts
+        found = await feed.find(start, _MOST_LATEST)
+        raw = None if found is None else found.value
         if raw is None:
             with watch.lock:
                 raw = watch.published(id_)
@@ -200,14 +236,26 @@ def add_records(app: FastAPI, name: str, feed: RecordFeed, watch: RecentRecords 
                 f"no prediction of {id_[:100]!r} is among the newest {watch.n_seen:,}: it has not been "
                 "published yet, or is older: `streamnb explain --id` looks in the log"
             )
-            raise ProblemError(404, text, "unknown-event")
+            raise ProblemError(_NOT_FOUND, text, "unknown-event")
         return Response(raw, media_type="application/json")
+
+
+def add_missing(app: FastAPI, names: Iterable[str]) -> None:
+    """Answer 404 for topics that are not configured, with the key that configures them."""
+
+    async def missing(request: Request) -> Response:
+        key = "topics." + request.url.path.rpartition("/")[2]
+        raise ProblemError(_NOT_FOUND, f"{key} is not set: set it for the learner and for this server")
+
+    for name in names:
+        app.get(f"/{name}", include_in_schema=False)(missing)
+        app.get(f"/stream/{name}", include_in_schema=False)(missing)
 
 
 async def _page(feed: RecordFeed, after: str | None, wanted: _Filter, limit: int) -> Page:
     """Return a page of wanted records; it ends early after many unwanted ones, and then `next` continues."""
     if not after:
-        newest = await feed.newest(MOST_SCANNED)
+        newest = await feed.newest(MOST_SCANNED if wanted.is_selective else limit)
         return newest._replace(records=[one for one in newest.records if wanted.admits(one)][-limit:])
     cursor = Cursor.parse(after)
     records: list[Record] = []

@@ -200,7 +200,7 @@ def serve(
         http=_Bounded,
         ws="none",
         lifespan="off",
-        log_level="warning",
+        log_level="error",
         access_log=False,
         server_header=False,
         timeout_keep_alive=_IDLE_SECONDS,

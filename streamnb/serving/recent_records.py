@@ -98,6 +98,7 @@ class RecentRecords(FollowerThread):
         self.missing: list[str] = []
         self.is_loading = True
         self._seen: deque[_RecentPrediction] = deque(maxlen=_PREDICTIONS)
+        self._by_id: dict[str, _RecentPrediction] = {}  # the newest of each
         self._seen_bytes = 0
 
     @property
@@ -137,11 +138,12 @@ class RecentRecords(FollowerThread):
 
     def prediction(self, id_: str) -> Prediction | None:
         """Return the newest prediction of an event. Needs the lock."""
-        return next(_decoded(one for one in reversed(self._seen) if one.id == id_), None)
+        return next(_decoded(one for one in [self._by_id.get(id_)] if one), None)
 
     def published(self, id_: str) -> bytes | None:
         """Return the newest prediction of an event as published. Needs the lock."""
-        return next((one.raw for one in reversed(self._seen) if one.id == id_), None)
+        one = self._by_id.get(id_)
+        return None if one is None else one.raw
 
     def behind(self) -> int | None:
         """Return the records that the learner has yet to read; None if unknown. Needs the lock."""
@@ -233,11 +235,19 @@ class RecentRecords(FollowerThread):
     def _add_prediction(self, record: Record) -> None:
         found = _head_of(record.value)
         if len(self._seen) == _PREDICTIONS:
-            self._seen_bytes -= len(self._seen.popleft().raw)
-        self._seen.append(_RecentPrediction(found.id, found.label, found.truth, record.value))
+            self._evict_prediction()
+        one = _RecentPrediction(found.id, found.label, found.truth, record.value)
+        self._seen.append(one)
+        self._by_id[one.id] = one
         self._seen_bytes += len(record.value)
         while self._seen_bytes > _PREDICTION_BYTES:
-            self._seen_bytes -= len(self._seen.popleft().raw)
+            self._evict_prediction()
+
+    def _evict_prediction(self) -> None:
+        oldest = self._seen.popleft()
+        self._seen_bytes -= len(oldest.raw)
+        if self._by_id[oldest.id] is oldest:
+            del self._by_id[oldest.id]
 
     def _add_label(self, record: Record) -> None:
         if found := self.judging.add(record):

@@ -12,10 +12,13 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from streamnb.config import Config
@@ -30,7 +33,7 @@ _KEPT_AT_START = 1000  # records of each partition
 _AT_ONCE = 1000
 _START_SECONDS, _POLL_SECONDS, _PARTITION_SECONDS = 0.05, 0.25, 5.0
 _READY_SECONDS = 15.0
-_CURSOR = re.compile(r"([^:]{1,100}):(\d{1,15}(?:,\d{1,15}){0,9999})")
+_CURSOR = re.compile(r"([!-9;-~]{1,100}):([0-9]{1,15}(?:,[0-9]{1,15}){0,9999})")
 
 
 class Cursor(NamedTuple):
@@ -131,12 +134,11 @@ class _Kept:
         self.records: deque[Record] = deque()
 
     def from_offset(self, offset: int, limit: int) -> list[Record]:
-        found: list[Record] = []
-        for record in reversed(self.records):
-            if record.offset < offset:
-                break
-            found.append(record)
-        return found[::-1][:limit]
+        start = bisect_left(self.records, offset, key=attrgetter("offset"))
+        return list(islice(self.records, start, start + limit))
+
+    def newest(self, limit: int) -> list[Record]:
+        return list(islice(reversed(self.records), limit))
 
 
 class RecordFeed(FollowerThread):
@@ -183,17 +185,33 @@ class RecordFeed(FollowerThread):
         with self.lock:
             if self.problem:
                 raise Unavailable(f"topic {self.topic}: {self.problem}")
-            return Cursor(self._topic_id, tuple(kept.next for kept in self._kept))
+            return self._end()
+
+    def _end(self) -> Cursor:
+        """Return the cursor after the newest record in memory. Needs the lock."""
+        return Cursor(self._topic_id, tuple(kept.next for kept in self._kept))
 
     async def newest(self, limit: int) -> Page:
         """Return the newest records that are kept in memory, and the cursor after them."""
-        end = await self.end()
+        await self.end()
         with self.lock:
-            records = [record for kept in self._kept for record in kept.from_offset(0, len(kept.records))]
+            end = self._end()
+            records = [record for kept in self._kept for record in kept.newest(limit)]
         records.sort(key=lambda record: (record.timestamp, record.partition, record.offset))
-        return Page(
-            [one for one in records if one.offset < end.offsets[one.partition.number]][-limit:], (), end
-        )
+        return Page(records[-limit:], (), end)
+
+    async def find(self, start: bytes, limit: int) -> Record | None:
+        """Return the newest record whose value starts with some bytes.
+
+        Args:
+            start: the bytes.
+            limit: records of each partition that are looked at, newest first.
+        """
+        await self.end()
+        with self.lock:
+            newest = [islice(reversed(kept.records), limit) for kept in self._kept]
+            found = [next((one for one in each if one.value.startswith(start)), None) for each in newest]
+        return max((one for one in found if one), key=attrgetter("timestamp"), default=None)
 
     async def after(self, cursor: Cursor, limit: int) -> Page:
         """Return at most `limit` records after a cursor: from memory, or else from the log.
@@ -212,8 +230,7 @@ class RecordFeed(FollowerThread):
         news = asyncio.Event()
         waiter = asyncio.get_running_loop(), news
         with self.lock:
-            now = tuple(kept.next for kept in self._kept)
-            if self._stopping or now != cursor.offsets or self._topic_id != cursor.topic_id:
+            if self._stopping or self._end() != cursor:
                 return
             self._waiters.add(waiter)
         try:

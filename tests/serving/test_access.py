@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 
+from streamnb.cli.commands import serve
 from streamnb.errors import ConfigError
 from streamnb.serving import access
 from streamnb.serving.access import ROLES, ClientRates, KnownClient, Tokens, role_of
@@ -102,3 +103,17 @@ def test_many_clients_are_bounded_and_the_most_recent_are_remembered(monkeypatch
     assert len(rates._left) == 10
     assert not rates.admits("client999")
     assert rates.admits("client0")
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        ("https://Shop.Example", "https://shop.example"),
+        ("https://shop.example:443", "https://shop.example"),
+        ("http://shop.example:80", "http://shop.example"),
+        ("http://shop.example:443", "http://shop.example:443"),
+    ],
+)
+def test_an_origin_is_compared_as_browsers_send_it(text, origin):
+    """Browsers send lower case, and no default port."""
+    assert serve._origin(text) == origin

@@ -94,7 +94,21 @@ def test_a_cursor_moves_to_records_that_exist_and_each_move_is_a_gap(offsets, ex
 
 
 @pytest.mark.parametrize(
-    "text", ["", "id", "id:", ":1", "id:1,", "id:-1", "id:x", "i:d:1", "id:1 ", "id:" + "9" * 16]
+    "text",
+    [
+        "",
+        "id",
+        "id:",
+        ":1",
+        "id:1,",
+        "id:-1",
+        "id:x",
+        "i:d:1",
+        "id:1 ",
+        "id:" + "9" * 16,
+        "i\nd:1",
+        "id:\u0661",
+    ],
 )
 def test_a_text_that_is_no_cursor_is_refused(text):
     with pytest.raises(ConfigError, match="is not a cursor"):
@@ -123,6 +137,29 @@ def test_a_reader_sees_every_record_once_in_order_from_memory_and_from_the_log(l
         assert all(offsets == list(range(len(offsets))) for offsets in found.values())
         assert feed._bytes <= 300
         assert sum(len(kept.records) for kept in feed._kept) == len(feed._order)
+
+    asyncio.run(work())
+
+
+def test_the_newest_records_and_the_newest_with_a_start_are_found_in_memory(log, make_feed):
+    append(log, range(100))
+    feed = make_feed()
+
+    async def work():
+        page = await feed.newest(10)
+        ends = [kept.records[-1] for kept in feed._kept]  # one timestamp: the last partition's come last
+        assert len(page.records) == 10
+        assert page.records[-1] == ends[-1]
+        assert page.next == await feed.end()
+        append(log, [77, 5])
+        ends = tuple(end for _, end in log.offset_ranges(TOPIC).values())
+        while (end := await feed.end()).offsets != ends:
+            await feed.wait(end, 10.0)
+        assert (await feed.find(b"7", 200)).value == b"77"
+        assert (await feed.find(b"5", 200)).value == b"5"
+        assert (await feed.find(b"98", 200)).value == b"98"
+        assert await feed.find(b"0", 20) is None
+        assert await feed.find(b"x", 200) is None
 
     asyncio.run(work())
 

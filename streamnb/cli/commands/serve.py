@@ -74,7 +74,8 @@ def _origin(text: str) -> str:
         raise ConfigError(
             f"--allow-origin {text}: expected SCHEME://HOST[:PORT], such as https://shop.example"
         )
-    return text.lower()
+    origin = text.lower()
+    return origin.removesuffix(":443" if origin.startswith("https:") else ":80")
 
 
 def _is_local(host: str) -> bool:

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -231,6 +231,76 @@ def test_repeated_requests_get_the_first_answer_whatever_was_refused(program):
     assert program.ids("events").count("a") == 1
     assert ask("/events", body)[1]["written"] == 2  # without a key it is written again
     assert sorted(program.ids("events")) == ["a", "a", "b", "b"]
+
+
+ODD_IDS = ["stream", "labels", ".", "..", "a/b", "\u2028x\x85", "line\r\nline", "nul\0", "%2e", "é?#"]
+
+
+@pytest.mark.parametrize("program", ["sqlite"], indirect=True)
+def test_any_id_is_sent_found_and_followed(program):
+    """Ids that are path segments, and ids with ends of lines that JSON need not escape."""
+    program.start("run")
+    _, port, ask = serving(program)
+    with Client(f"http://127.0.0.1:{port}") as client:
+        end = ask("/predictions")[1]["next"]
+        assert all(
+            one.prediction for one in client.send([{"id": id_, "text": "x"} for id_ in ODD_IDS], wait=20)
+        )
+        assert [client.prediction(id_).id for id_ in ODD_IDS] == ODD_IDS
+        stream = client.predictions(end)
+        assert sorted(next(stream).id for _ in ODD_IDS) == sorted(ODD_IDS)
+
+
+@pytest.mark.parametrize("program", ["sqlite"], indirect=True)
+def test_events_of_one_id_get_a_prediction_each(program):
+    program.start("run")
+    _, _, ask = serving(program)
+    body = {"events": [{"id": "a", "text": text, "label": text} for text in ("spam", "ham", "spam")]}
+    for _ in range(2):  # the second time it is a repetition
+        status, found = ask("/events?wait=prediction&timeout=20", body, **{"Idempotency-Key": "k"})
+        assert status == 200
+        assert [one["prediction"]["truth"] for one in found["events"]] == ["spam", "ham", "spam"]
+
+
+@pytest.mark.parametrize("program", ["sqlite"], indirect=True)
+def test_what_a_path_does_not_take_is_refused(program):
+    _, _, ask = serving_without_model(program)
+    for path in ("/predictions?klass=spam", "/predictions?limit=1&limit=2", "/labels/x?wait=learned"):
+        status, found = ask(path)
+        assert (status, found["code"]) == (422, "invalid-request"), path
+        assert "query parameter" in found["detail"]
+    assert ask("/events?Wait=prediction", {"events": [{"id": "a", "text": "x"}]})[0] == 422
+    assert (
+        ask("/events/", {"events": [{"id": "a", "text": "x"}]})[0] == 404
+    )  # no redirect, which loses tokens
+    assert program.ids("events") == []
+    for path in ("/alerts", "/stream/alerts"):
+        assert "topics.alerts is not set" in ask(path)[1]["detail"]
+    assert ask("/live?probe=1")[0] == 200  # not an application's path
+
+
+@pytest.mark.parametrize("program", ["sqlite"], indirect=True)
+def test_streams_of_all_topics_together_are_limited(program):
+    """All ask at once; a stream whose client leaves frees its place."""
+    _, port, ask = serving_without_model(program)
+    assert ask("/predictions")[0] == ask("/labels")[0] == 200
+
+    def status_of(connection):
+        return int(connection.recv(12).split()[1])
+
+    def asked(path):
+        connection = socket.create_connection(("127.0.0.1", port), 20)
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        return connection
+
+    def is_open():
+        with asked("/stream/predictions") as connection:
+            return status_of(connection) == 200
+
+    with ExitStack() as stack:
+        found = [stack.enter_context(asked(path)) for path in ["/stream/predictions", "/stream/labels"] * 35]
+        assert Counter(map(status_of, found)) == {200: 64, 503: 6}
+    until(is_open)
 
 
 def serving_without_model(program):
