@@ -50,6 +50,16 @@ class ResolvedLabels:
         """Return True if any separate label of an event is known."""
         return event_id in self._labels
 
+    def own(self, event_id: str, source: str) -> str | None:
+        """Return the label of one source of an event; None if it has none here."""
+        labels = (one.label for one in self._labels.get(event_id, ()) if one.source == source)
+        return next(labels, None)
+
+    def disagreeing(self, event_id: str, in_event: str | None) -> bool:
+        """Return True if the sources of an event have different labels."""
+        said = {one.label for one in self._labels.get(event_id, ()) if not self._voids.cover(one)}
+        return len((said | {in_event}) - {None}) > 1
+
     def label(self, event_id: str, in_event: str | None, known: tuple[SourceLabel, ...] = ()) -> str | None:
         """Return the label in force, given the event's own label; None if there is none.
 

@@ -32,6 +32,7 @@ _WRITES: Mapping[tuple[str, str], Role] = {
     ("POST", "/labels"): "label",
     ("POST", "/labels/undo"): "label",
     ("POST", "/page/label"): "label",
+    ("POST", "/page/undo"): "label",
     ("POST", "/page/replay"): "admin",
 }
 """Requests that write, and the role that each needs; all other requests need `ask`."""

@@ -39,9 +39,8 @@ from streamnb.serving.http_schemas import (
     Why,
 )
 from streamnb.serving.live_page import PageActions, Replaying, add_pages
-from streamnb.serving.live_views import SOURCE
 from streamnb.serving.problem_details import MEDIA_TYPE, ProblemError, encoded_problem
-from streamnb.serving.recent_records import RecentRecords
+from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.record_feed import RecordFeed
 from streamnb.serving.replica import Replica
 
@@ -138,10 +137,10 @@ def application(
     put = add_labels(app, replica, write)
     if watch is not None:
 
-        async def say(id_: str, label: str) -> None:
-            said = [LabelRecord(id_, label, SOURCE)]
+        async def say(id_: str, label: str | None) -> None:
+            said = [LabelRecord(id_, label, PAGE_SOURCE)]
             if await run_sync(has_refused, replica, said):
-                raise HTTPException(_CONFLICT, too_many_sources(SOURCE))
+                raise HTTPException(_CONFLICT, too_many_sources(PAGE_SOURCE))
             await put(said)
 
         add_pages(app, watch, replica, PageActions(say if write else None, replay))

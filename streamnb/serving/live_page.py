@@ -8,11 +8,11 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from importlib.resources import files
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
-from anyio import CapacityLimiter, Lock
+from anyio import CapacityLimiter, Lock, sleep
 from anyio.to_thread import run_sync
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 
@@ -25,6 +25,7 @@ from streamnb.serving.replica import Replica
 from streamnb.values.similar_labels import INVISIBLE, is_visible
 
 _FORBIDDEN, _UNKNOWN, _CONFLICT, _WRONG = 403, 404, 409, 422
+_UNDO_SECONDS, _LOOK_SECONDS = 3.0, 0.05  # until a label that was just written is read
 _DOUBLE_SECONDS = 2.0  # without its script the page sends both clicks of a double click
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -44,15 +45,19 @@ Replaying = Callable[[frozenset[str], bool], ResendResult]
 _LETTER = "letter:"
 
 
+Saying = Callable[[str, str | None], Awaitable[None]]
+"""Writes a label of the page."""
+
+
 class PageActions(NamedTuple):
     """The writes that the page offers.
 
     Attributes:
-        say: writes the label of an event; None if labels cannot be written.
+        say: writes the label of an event, or null; None if labels cannot be written.
         replay: sends dead letters again; None if it is not available.
     """
 
-    say: Callable[[str, str], Awaitable[None]] | None
+    say: Saying | None
     replay: Replaying | None
 
 
@@ -103,26 +108,13 @@ def _add_forms(app: FastAPI, frame: _PageFrame, csrf: str, writing: PageActions)
             raise HTTPException(_FORBIDDEN, "this form is not of this page: reload the page")
         return found
 
-    sent, once = Depends(own), _WriteOnce()
+    sent = Depends(own)
 
     @app.post("/page/try", include_in_schema=False)
     def ask(request: Request, found: dict[str, str] = sent) -> Response:
         return frame.answer(request, "try", frame.views.tried(found.get("text", "")))
 
-    @app.post("/page/label", include_in_schema=False)
-    async def label(request: Request, found: dict[str, str] = sent) -> Response:
-        if writing.say is None:
-            raise HTTPException(_FORBIDDEN, "topics.labels is not set")
-        id_, said = _exact(found, "id"), _exact(found, "label")
-        if said and not is_visible(said):
-            raise HTTPException(_WRONG, INVISIBLE)
-        await once.write(id_, said, writing.say)
-        near = frame.views.alike_label(said)
-        names = (tag("bdi", visible(name)) for name in (id_, said))
-        more = () if near is None else (" Did you mean ", tag("bdi", visible(near)), "?")
-        told = tag("p", "Written: ", next(names), " is ", next(names), ".", *more, class_="done")
-        return _html(told if "x-live" in request.headers else frame.written(told))
-
+    _add_label_forms(app, frame, sent, writing)
     one_sends = CapacityLimiter(1)
 
     @app.post("/page/replay", include_in_schema=False)
@@ -137,14 +129,60 @@ def _add_forms(app: FastAPI, frame: _PageFrame, csrf: str, writing: PageActions)
         return frame.answer(request, "dead-letters", joined([told, form]))
 
 
+def _add_label_forms(app: FastAPI, frame: _PageFrame, sent: Any, writing: PageActions) -> None:
+    """Add the forms that write a label and undo it; `sent` gives the fields of a form of this page."""
+    once = _WriteOnce()
+
+    @app.post("/page/label", include_in_schema=False)
+    async def label(request: Request, found: dict[str, str] = sent) -> Response:
+        if writing.say is None:
+            raise HTTPException(_FORBIDDEN, "topics.labels is not set")
+        id_, said = _exact(found, "id"), _exact(found, "label")
+        if said and not is_visible(said):
+            raise HTTPException(_WRONG, INVISIBLE)
+        before = frame.views.own_label(id_)
+        await once.write(id_, said, writing.say)
+        near = frame.views.alike_label(said)
+        names = (tag("bdi", visible(name)) for name in (id_, said))
+        more = () if near is None else (" Did you mean ", tag("bdi", visible(near)), "?")
+        undo = frame.undo(id_, said, before)
+        told = tag("div", "Written: ", next(names), " is ", next(names), ".", *more, " ", undo, class_="done")
+        return _html(told if "x-live" in request.headers else frame.written(told))
+
+    @app.post("/page/undo", include_in_schema=False)
+    async def undo(request: Request, found: dict[str, str] = sent) -> Response:
+        if writing.say is None:
+            raise HTTPException(_FORBIDDEN, "topics.labels is not set")
+        id_, written, before = _exact(found, "id"), _exact(found, "label"), _optional(found, "before")
+        deadline = time.monotonic() + _UNDO_SECONDS
+        while frame.views.own_label(id_) != written:
+            if time.monotonic() > deadline:
+                raise HTTPException(_CONFLICT, "this label was changed meanwhile: nothing was undone")
+            await sleep(_LOOK_SECONDS)
+        await once.write(id_, before, writing.say)
+        label = (
+            ("has no label of this page again",) if before is None else ("is ", tag("bdi", visible(before)))
+        )
+        told = tag("div", "Undone: ", tag("bdi", visible(id_)), " ", *label, ".", class_="done")
+        return _html(told if "x-live" in request.headers else frame.written(told))
+
+
+def _optional(found: dict[str, str], name: str) -> str | None:
+    """Return a field that holds a JSON string or null."""
+    try:
+        return msgspec.json.decode(found.get(f"{name}_json", "null"), type=str | None)
+    except msgspec.DecodeError as error:
+        raise HTTPException(_WRONG, f"{name}_json: {error}: reload the page") from error
+
+
 class _WriteOnce:
     """Writes a label once if a double click sends it twice."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._written: dict[str, tuple[str, float]] = {}  # id -> its last label, and when
+        self._written: dict[str, tuple[str | None, float]] = {}  # id -> its last label, and when
 
-    async def write(self, id_: str, label: str, say: Callable[[str, str], Awaitable[None]]) -> None:
+    async def write(self, id_: str, label: str | None, say: Saying) -> None:
         """Write the label of an event. Raises as `say` does; a label that failed is not taken for written."""
         async with self._lock:
             since = time.monotonic() - _DOUBLE_SECONDS
@@ -197,10 +235,13 @@ class _PageFrame:
 
     def page(self, name: str, asked: dict[str, str], answer: Markup | None = None) -> Markup:
         """Return a whole page, which also works without its script."""
+        if name == "review":  # the list stays as it is; its live part tells what came since
+            asked = {**asked, "since": str(self.views.n_predictions)}
         where = f"/page/{name or 'overview'}/live" + (f"?{urlencode(asked)}" if asked else "")
         live = tag("div", self.views.live(name, asked), id="live", class_="cards", data_live=where)
         said = tag("div", answer, id="answer", class_="cards", aria_live="polite")
         forms: dict[str, Callable[[], Markup | None]] = {
+            "review": lambda: self.views.review.queue(asked),
             "events": lambda: self._search(asked),
             "try": self._try,
             "dead-letters": self._replay,
@@ -208,6 +249,16 @@ class _PageFrame:
         }
         above = forms[name]() if name in forms else None
         return self._whole(name, tag("h1", TITLES[name]), above, said, live)
+
+    def undo(self, id_: str, written: str, before: str | None) -> Markup:
+        """Return the form that restores the label that the page had given an event before."""
+        values = {"id_json": id_, "label_json": written, "before_json": before}
+        hidden = [
+            tag("input", type="hidden", name=name, value=msgspec.json.encode(value).decode())
+            for name, value in values.items()
+        ]
+        form = {"method": "post", "action": "/page/undo", "class_": "undo", "data_send": True}
+        return tag("form", self._csrf_field(), *hidden, tag("button", "Undo"), **form)
 
     def _csrf_field(self) -> Markup:
         return tag("input", type="hidden", name="csrf", value=self._csrf)

@@ -26,14 +26,15 @@ from streamnb.reports.report_charts import card, listing, missing, tile
 from streamnb.reports.text_tables import action_text
 from streamnb.runtime.resent_dead_letters import DONE, NEVER
 from streamnb.serving.learned_views import ModelPage
-from streamnb.serving.recent_records import RecentRecords
+from streamnb.serving.recent_events import RecentEvents
+from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.replica import Replica
+from streamnb.serving.review_view import ReviewView
 from streamnb.values.similar_labels import folded
 
-SOURCE = "dashboard"
-"""The source of labels that are set on the page."""
 TITLES = {
     "": "Overview",
+    "review": "Review",
     "events": "Predictions",
     "try": "Try a message",
     "quality": "Quality",
@@ -63,6 +64,7 @@ class PageViews:
     def __init__(self, watch: RecentRecords, replica: Replica, csrf: str, *, is_writable: bool) -> None:
         self._watch, self._replica, self._csrf, self._is_writable = watch, replica, csrf, is_writable
         self.learned = ModelPage(watch.config, replica)
+        self.review = ReviewView(watch, RecentEvents(watch.config), self)
 
     def alike_label(self, label: str) -> str | None:
         """Return a class of the newest report that equals a new label but for case, blanks or Unicode."""
@@ -72,12 +74,24 @@ class PageViews:
         alike = (name for name in known if folded(name) == folded(label))
         return None if label in known else next(alike, None)
 
+    @property
+    def n_predictions(self) -> int:
+        """Number of predictions that the page has read so far."""
+        with self._watch.lock:
+            return self._watch.n_predictions
+
+    def own_label(self, id_: str) -> str | None:
+        """Return the label that this page has given an event, as far as it was read."""
+        with self._watch.lock:
+            return self._watch.judging.own(id_, PAGE_SOURCE)
+
     def live(self, name: str, asked: dict[str, str]) -> Markup:
         """Return the part of a page that changes."""
         if name == "model":  # queries the replica, so it must not hold the lock of `watch`
             return self.learned.shown(asked)
         shown: dict[str, Callable[[], Iterable[object]]] = {
             "": self._overview,
+            "review": lambda: self.review.news(asked, _number_of(asked.get("since", ""))),
             "events": lambda: self._events(asked),
             "try": self._try,
             "quality": self._quality,
@@ -171,12 +185,12 @@ class PageViews:
         sure = [tag("bdi", visible(one.label or "")), " ", tag("bdi", percent(one.probability))]
         guess = joined(sure) if one.label else "no class yet"
         shown = _dashed([guess, *_decided(one)])
-        truth, said = self._truth(one)
+        truth, said = self.truth(one)
         return tag(
             "li", link, tag("span", shown, class_="guess"), truth, self._buttons(one, said), data_event=True
         )
 
-    def _truth(self, one: Prediction) -> tuple[Markup, str | None]:
+    def truth(self, one: Prediction) -> tuple[Markup, str | None]:
         """Return the label in force as far as it is known here, and the same label if it arrived separately.
 
         The label may be older than the records that were read.
@@ -208,9 +222,10 @@ class PageViews:
             )
             for v in labels
         ]
-        return self._form(one, *made) if made else None
+        return self.form(one, *made) if made else None
 
-    def _form(self, one: Prediction, *children: object) -> Markup | None:
+    def form(self, one: Prediction, *children: object) -> Markup | None:
+        """Return a form that labels an event; None if labels cannot be set."""
         if not self._is_writable:
             return None
         hidden = (("csrf", self._csrf), ("id_json", json.dumps(one.id)))
@@ -224,13 +239,13 @@ class PageViews:
             (f"{each.attribute}: {value_name(each.value)}", each.log_odds) for each in one.evidence or ()
         ]
         other = tag("input", name="label", required=True, maxlength=1000, aria_label="another label")
-        truth, said = self._truth(one)
+        truth, said = self.truth(one)
         head = (
             tag("h2", one.id),
             tag("p", truth),
             tag("p", _dashed([told, *_decided(one, with_cost=True)]), class_="soft"),
             self._buttons(one, said),
-            self._form(one, other, tag("button", "is its label")),
+            self.form(one, other, tag("button", "is its label")),
         )
         return joined([
             tag("section", *head, data_event=True, data_hold=True),
@@ -369,6 +384,11 @@ _NO_LABELS = (
 )
 _LATER = "The model is loading. The answer comes by itself; without scripts, ask again in a moment."
 _NO_EVIDENCE = "This prediction holds no evidence. `predictions.evidence = 10` lets the learner write it."
+
+
+def _number_of(text: str) -> int:
+    """Return a number of a query; a huge one for other text, after which nothing is new."""
+    return int(text) if text.isdecimal() and len(text) < 16 else 1 << 62
 
 
 def _bars(title: str, rows: Iterable[tuple[str, float]]) -> Markup:

@@ -12,6 +12,8 @@ const status = document.getElementById("status");
 const answer = document.getElementById("answer");
 const toast = document.getElementById("toast");
 const said = new Map(); // id as JSON -> the label that was clicked, as JSON and as text, and when
+let isKey = false; // a key of the review labels at this moment
+const undos = []; // forms that undo labels of this visit, oldest first
 let shown = live ? live.innerHTML : ""; // as the server made it, before a click changed it
 let asking = null;
 let lostAt = null;
@@ -123,7 +125,7 @@ async function send(form, fields) {
 
 /** Shows what came of a click, over the page: nothing may move under a pointer. */
 function show(text, isTrouble, near) {
-  const line = document.createElement("p");
+  const line = document.createElement("div");
   line.className = isTrouble ? "trouble" : "done";
   line.append(...(Array.isArray(text) ? text : [text]));
   toast.classList.toggle("above", near.getBoundingClientRect().top > window.innerHeight / 2);
@@ -171,7 +173,7 @@ function refusal(id, label, now, button) {
   if (before && (now - before.at < SAME || (before.label === label && now - before.at < KEPT))) return null;
   if (!button) return ""; // a label that was typed is of the event that it was typed for
   if (clicks > 1) return null;
-  if (now - clickedAt < DOUBLE) return "Nothing was written: this click came at once after another one.";
+  if (!isKey && now - clickedAt < DOUBLE) return "Nothing was written: this click came at once after another one.";
   if (button.closest(".rows") && now - changedAt < NEW) return "Nothing was written: the list had just changed. Look again, then click.";
   return "";
 }
@@ -193,7 +195,7 @@ async function say(form, button) {
   const earlier = said.get(id);
   said.set(id, clicked);
   clickedAt = now;
-  const rows = () => [...live.querySelectorAll("[data-event]")].filter((each) => idOf(each) === id);
+  const rows = () => [...document.querySelectorAll("[data-event]")].filter((each) => idOf(each) === id);
   rows().forEach(turn);
   try {
     const fields = new URLSearchParams(new FormData(form, button));
@@ -201,8 +203,10 @@ async function say(form, button) {
     if (!response.ok) throw new Error(await reason(response));
     const told = parsed(await response.text()).firstElementChild;
     clicked.isWritten = true;
-    clicked.text = told.lastElementChild.textContent; // escaped by the server, unlike what was typed
+    clicked.text = told.querySelectorAll("bdi")[1].textContent; // escaped by the server, unlike what was typed
     rows().forEach(turn);
+    const undo = told.querySelector(".undo");
+    if (undo) undos.push(undo.cloneNode(true));
     show([...told.childNodes], false, form);
   } catch (error) {
     if (said.get(id) === clicked) {
@@ -218,12 +222,80 @@ async function say(form, button) {
   }
 }
 
+/** Restores the label that the page had given before, and shows it on the event's row. */
+async function undo(form) {
+  const id = form.elements.id_json.value;
+  const mine = undos.findIndex((each) => each.elements.id_json.value === id && each.elements.label_json.value === form.elements.label_json.value);
+  if (mine >= 0) undos.splice(mine, 1);
+  const row = [...document.querySelectorAll("[data-event]")].find((each) => idOf(each) === id);
+  try {
+    const response = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)), headers: { "X-Live": "1" } });
+    if (!response.ok) throw new Error(await reason(response));
+    const told = parsed(await response.text()).firstElementChild;
+    said.delete(id);
+    if (row) {
+      const before = form.elements.before_json.value;
+      const mark = row.querySelector(".tag");
+      mark.className = "tag";
+      mark.textContent = before === "null" ? "label undone" : `said: ${JSON.parse(before)}`;
+      press(row, before);
+      row.focus();
+    }
+    show([...told.childNodes], false, row || toast);
+  } catch (error) {
+    show(["Not undone: ", isolated(error.message)], true, row || toast);
+  }
+}
+
+const review = document.querySelector("[data-review]");
+
+/** The card that has the focus, or the first one. */
+function card() {
+  return document.activeElement?.closest("[data-review] [data-event]") || review.querySelector("[data-event]");
+}
+
+function move(step) {
+  const cards = [...review.querySelectorAll("[data-event]")];
+  const next = cards[Math.min(cards.length - 1, Math.max(0, cards.indexOf(card()) + step))];
+  next.focus();
+  next.scrollIntoView({ block: "nearest" });
+}
+
+const keys = {
+  n: () => move(1),
+  p: () => move(-1),
+  u: () => { if (undos.length) undo(undos[undos.length - 1]); else show("There is nothing to undo.", true, card()); },
+  o: () => { const fold = card().querySelector(".fold"); if (fold) fold.open = !fold.open; },
+  h: () => document.body.classList.toggle("private"),
+  "/": () => card().querySelector("input[name=label]")?.focus(),
+};
+
+if (review) {
+  card().focus({ preventScroll: true });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.repeat) return;
+    if (event.target.matches("input, textarea, select")) {
+      if (event.key === "Escape") event.target.closest("[data-event]")?.focus();
+      return;
+    }
+    const choice = /^[1-9]$/.test(event.key) && card().querySelectorAll("button[name=label_json]")[event.key - 1];
+    if (!choice && !keys[event.key]) return;
+    event.preventDefault();
+    if (!choice) return keys[event.key]();
+    isKey = true; // a key is pressed on purpose, unlike the second click of a double click
+    choice.click();
+    isKey = false;
+    move(1);
+  });
+}
+
 document.addEventListener("click", (event) => { clicks = event.detail; }, true);
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (!form.matches("[data-send]")) return;
   event.preventDefault();
-  if (form.matches(".say")) say(form, event.submitter);
+  if (form.matches(".undo")) undo(form);
+  else if (form.matches(".say")) say(form, event.submitter);
   else if (!form.hasAttribute("aria-busy")) send(form, new URLSearchParams(new FormData(form, event.submitter)));
 });
 

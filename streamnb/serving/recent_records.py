@@ -22,6 +22,8 @@ from streamnb.queries.resolved_labels import ResolvedLabels
 from streamnb.serving.log_follower import FollowerThread
 from streamnb.values.messages import Message
 
+PAGE_SOURCE = "dashboard"
+"""The source of labels that are set on the page."""
 _PREDICTIONS, _PREDICTION_BYTES = 100_000, 64 << 20
 _REPORTS, _OTHERS = 2000, 1000
 _LABELS = 20_000  # label records to read, and events whose labels are kept: about 10 MB
@@ -31,6 +33,18 @@ _SILENT_SECONDS = 4.0  # a learner that runs shows itself each second
 _OLD_SECONDS = 15.0  # since the last look at it
 _LETTER_BYTES = 300
 _RATE_SECONDS = 10.0
+
+
+QUEUES = {
+    "unsure": "Least sure",
+    "wrong": "Wrong",
+    "undecided": "Nothing decided",
+    "new": "New class",
+    "disagree": "Sources disagree",
+    "newest": "Newest",
+}
+"""Queue of a review -> its title."""
+_MOST_QUEUED = 20_000  # newest predictions among which a queue chooses
 
 
 class RecentDeadLetter(NamedTuple):
@@ -51,6 +65,19 @@ class _RecordHead(msgspec.Struct):
     truth: str | None = None
 
 
+class _QueueFields(msgspec.Struct):
+    """The fields by which a queue chooses predictions."""
+
+    id: str
+    label: str | None = None
+    probability: float | None = None
+    unseen: float | None = None
+    truth: str | None = None
+    decision: str | msgspec.UnsetType | None = msgspec.UNSET
+    ts: float = 0.0
+
+
+_queue_fields_of = msgspec.json.Decoder(_QueueFields).decode
 _head_of = msgspec.json.Decoder(_RecordHead).decode
 
 
@@ -99,7 +126,7 @@ class RecentRecords(FollowerThread):
         self.is_loading = True
         self._seen: deque[_RecentPrediction] = deque(maxlen=_PREDICTIONS)
         self._by_id: dict[str, _RecentPrediction] = {}  # the newest of each
-        self._seen_bytes = 0
+        self._seen_bytes = self._n_predictions = 0
 
     @property
     def learner(self) -> str:
@@ -121,6 +148,48 @@ class RecentRecords(FollowerThread):
     def knows_all_labels(self) -> bool:
         """True if the label topic was read from its first record on, so that other events have no label."""
         return self._reads_all_labels and not self.is_loading and not self.judging.has_forgotten
+
+    @property
+    def n_predictions(self) -> int:
+        """Number of predictions read so far, also of those that are no longer in the buffer."""
+        return self._n_predictions
+
+    def queue(self, name: str, limit: int) -> list[Prediction]:
+        """Return the predictions to review next, of each event the newest. Needs the lock.
+
+        Events that were labelled on the page are done, except those on which sources disagree.
+        """
+        chosen: dict[str, tuple[float, int, bytes]] = {}
+        done: set[str] = set()
+        for n, one in enumerate(islice(reversed(self._seen), _MOST_QUEUED)):
+            if one.id in done:
+                continue
+            done.add(one.id)
+            found = _queue_fields_of(one.raw)
+            order = self._order(name, found)
+            if order is not None:
+                chosen[one.id] = order, n, one.raw
+        best = sorted(chosen.values(), key=lambda item: item[:2])[:limit]
+        with suppress(MalformedEvent):
+            return [decode_prediction(raw) for _, _, raw in best]
+        return []
+
+    def _order(self, name: str, found: _QueueFields) -> float | None:
+        """Return the place of a prediction in a queue, the least first; None if it is not in the queue."""
+        said = self.judging.label(found.id, found.truth)
+        if name == "disagree":
+            return 0.0 if self.judging.disagreeing(found.id, found.truth) else None
+        if self.judging.own(found.id, PAGE_SOURCE) is not None:
+            return None
+        is_in = {
+            "unsure": said is None and found.probability is not None,
+            "wrong": said not in {None, found.label},
+            "undecided": found.decision is None,
+            "new": said is None and found.unseen is not None and found.unseen > 0.0,
+            "newest": True,
+        }[name]
+        order = {"unsure": found.probability or 0.0, "new": -(found.unseen or 0.0)}.get(name, -found.ts)
+        return order if is_in else None
 
     @property
     def n_seen(self) -> int:
@@ -234,6 +303,7 @@ class RecentRecords(FollowerThread):
 
     def _add_prediction(self, record: Record) -> None:
         found = _head_of(record.value)
+        self._n_predictions += 1
         if len(self._seen) == _PREDICTIONS:
             self._evict_prediction()
         one = _RecentPrediction(found.id, found.label, found.truth, record.value)

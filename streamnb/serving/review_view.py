@@ -1,0 +1,185 @@
+"""The page to review predictions: a queue of messages with their texts, labelled by keys."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from streamnb.charts import Markup, joined, percent, table, tag
+from streamnb.charts.html_markup import visible
+from streamnb.events import Attribution, Event, Prediction
+from streamnb.reports.report_charts import missing
+from streamnb.serving.recent_events import RecentEvents
+from streamnb.serving.recent_records import QUEUES, RecentRecords
+
+_CARDS, _CHOICES = 20, 9
+_MOST_SHOWN = 20_000  # characters of a text
+_UNFOLDS = 240  # a longer text is cut to two lines until it is unfolded
+_MOST_VALUES = 12
+_KEYS = (
+    "1 to 9 label, / another class, u undo, n and p move, o unfold, h hide texts",
+    "Nothing moves by itself: new predictions wait behind a link.",
+)
+_NO_TEXT = "The message was not found in the log: retention may have removed it, or it is too old."
+
+
+class LabelForms(Protocol):
+    """What the page shows of each prediction elsewhere, too."""
+
+    def truth(self, one: Prediction) -> tuple[Markup, str | None]:
+        """Return the label in force as a tag, and the label that arrived separately."""
+
+    def form(self, one: Prediction, *children: object) -> Markup | None:
+        """Return a form that labels an event; None if labels cannot be set."""
+
+
+class ReviewView:
+    """The review of one model.
+
+    Args:
+        watch: the newest predictions and labels.
+        events: finds the events of predictions.
+        forms: makes the tags and forms of labels.
+    """
+
+    def __init__(self, watch: RecentRecords, events: RecentEvents, forms: LabelForms) -> None:
+        self._watch, self._events, self._forms = watch, events, forms
+
+    def queue(self, asked: Mapping[str, str]) -> Markup:
+        """Return the queues as links, and the cards of the chosen one. Takes the lock."""
+        chosen = asked.get("queue", "")
+        chosen = chosen if chosen in QUEUES else next(iter(QUEUES))
+        with self._watch.lock:
+            found = self._watch.queue(chosen, _CARDS)
+            seen = self._watch.n_predictions
+        texts = self._events.find([one.id for one in found])
+        with self._watch.lock:
+            cards = [self._card(n, one, texts.get(one.id)) for n, one in enumerate(found)]
+        links = [
+            tag("a", title, href=f"/page/review?queue={name}", aria_current=name == chosen and "true")
+            for name, title in QUEUES.items()
+        ]
+        told = QUEUES[chosen] + ": none among the newest predictions."
+        keys = tag("details", tag("summary", "Keys"), *(tag("p", line) for line in _KEYS), class_="soft")
+        options = self._classes(found)
+        body = tag("div", *cards, class_="review", data_review=seen) if cards else missing(told)
+        return joined([tag("nav", *links, aria_label="Queues", class_="queues"), keys, options, body])
+
+    def news(self, asked: Mapping[str, str], since: int) -> Iterator[Markup]:
+        """Yield a link to the predictions since the list was made. Needs the lock."""
+        if (n := self._watch.n_predictions - since) > 0:
+            again = urlencode({"queue": asked.get("queue", "")})
+            yield tag("p", tag("a", f"{n:,} new", href=f"/page/review?{again}"), class_="news")
+
+    def _classes(self, found: Sequence[Prediction]) -> Markup:
+        """Return the known classes, among which the browser completes a typed one."""
+        report = self._watch.report
+        names = dict.fromkeys(report.labels if report is not None else ())
+        names |= dict.fromkeys(label for one in found for label in one.probabilities)
+        return tag("datalist", *(tag("option", value=visible(name)) for name in names), id="classes")
+
+    def _card(self, n: int, one: Prediction, event: Event | None) -> Markup:
+        truth, said = self._forms.truth(one)
+        link = tag("a", one.id, href=f"/page/events?id={quote(one.id, safe='')}", class_="id")
+        return tag(
+            "article",
+            tag("div", tag("h2", link), truth, class_="head"),
+            self._message(event, one.evidence or ()),
+            tag("p", _why(one), class_="soft"),
+            self._choices(one, said),
+            data_event=True,
+            tabindex="0" if n == 0 else "-1",
+            aria_label=f"event {one.id}",
+        )
+
+    def _message(self, event: Event | None, evidence: Sequence[Attribution]) -> Markup:
+        """Return the texts of an event with their evidence tinted, and its other values as a table."""
+        if event is None:
+            return tag("p", _NO_TEXT, class_="missing")
+        texts = {name: value for name, value in event.x.items() if isinstance(value, str) and " " in value}
+        rest = [(name, visible(str(value))) for name, value in event.x.items() if name not in texts]
+        shown: list[Markup] = []
+        for name, text in texts.items():
+            weights = {str(each.value): each.log_odds for each in evidence if each.attribute == name}
+            body = tag("p", tinted(text[:_MOST_SHOWN], weights), class_="text")
+            if len(text) > _UNFOLDS or text.count("\n") > 1:
+                body = tag("details", tag("summary", body), class_="fold")
+            shown.append(body)
+        if rest:
+            shown.append(table(["attribute", "value"], rest[:_MOST_VALUES]))
+        return tag("div", *shown, class_="message")
+
+    def _choices(self, one: Prediction, said: str | None) -> Markup | None:
+        """Return a button for each of the most probable classes, with its key, and a field for another."""
+        buttons = [
+            tag(
+                "button",
+                tag("kbd", str(n)),
+                " ",
+                visible(label),
+                " ",
+                tag("span", percent(probability), class_="soft"),
+                name="label_json",
+                value=json.dumps(label),
+                aria_label=f"{one.id} is {visible(label)}",
+                aria_pressed=label == said and "true",
+            )
+            for n, (label, probability) in enumerate(Counter(one.probabilities).most_common(_CHOICES), 1)
+        ]
+        other = tag(
+            "input",
+            name="label",
+            required=True,
+            maxlength=1000,
+            list="classes",
+            placeholder="another class",
+            aria_label=f"another class of {one.id}",
+        )
+        forms = [
+            self._forms.form(one, *buttons) if buttons else None,
+            self._forms.form(one, other, tag("button", "is its label")),
+        ]
+        return joined(forms)
+
+
+def _why(one: Prediction) -> str:
+    """Return the prediction in a sentence, with the reason if nothing was decided."""
+    parts = [f"predicted {visible(one.label)} ({percent(one.probability)})" if one.label else "no class yet"]
+    if one.decision is None:
+        reasons = {"cost": "every decision costs too much", "novel": "it is unlike what was learned"}
+        parts.append(f"nothing decided: {reasons.get(one.rejected or '', 'no decision pays')}")
+    elif one.decision is not msgspec.UNSET:
+        parts.append(f"decided {visible(one.decision)}")
+    if one.unseen is not None and one.unseen >= 0.05:
+        parts.append(f"a new class with probability {percent(one.unseen)}")
+    return "; ".join(parts)
+
+
+def tinted(text: str, weights: Mapping[str, float]) -> Markup:
+    """Return a text in which words with evidence are marked, for the label or against it.
+
+    Args:
+        text: the message.
+        weights: word -> log odds; words are compared without case, and only as whole words.
+    """
+    words = sorted((word for word in weights if word.strip()), key=len, reverse=True)
+    if not words:
+        return tag("bdi", visible(text))
+    by_word = {word.casefold(): weights[word] for word in words}
+    pattern = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, words))})(?!\w)", re.IGNORECASE)
+    parts: list[object] = []
+    end = 0
+    for found in pattern.finditer(text):
+        weight = by_word.get(found[0].casefold(), 0.0)
+        parts += [visible(text[end : found.start()])]
+        told = f"{weight:+.2f} log odds"
+        parts.append(tag("mark", visible(found[0]), class_="for" if weight > 0 else "against", title=told))
+        end = found.end()
+    parts.append(visible(text[end:]))
+    return tag("bdi", *parts)
