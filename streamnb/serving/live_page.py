@@ -145,7 +145,7 @@ def _add_label_forms(app: FastAPI, frame: _PageFrame, sent: Any, writing: PageAc
         near = frame.views.alike_label(said)
         names = (tag("bdi", visible(name)) for name in (id_, said))
         more = () if near is None else (" Did you mean ", tag("bdi", visible(near)), "?")
-        undo = frame.undo(id_, said, before)
+        undo = frame.undo(id_, said, before) if "x-live" in request.headers else ""
         told = tag("div", "Written: ", next(names), " is ", next(names), ".", *more, " ", undo, class_="done")
         return _html(told if "x-live" in request.headers else frame.written(told))
 
@@ -235,7 +235,7 @@ class _PageFrame:
 
     def page(self, name: str, asked: dict[str, str], answer: Markup | None = None) -> Markup:
         """Return a whole page, which also works without its script."""
-        if name == "review":  # the list stays as it is; its live part tells what came since
+        if name == "review":  # the list stays as it is; its live part counts newer predictions
             asked = {**asked, "since": str(self.views.n_predictions)}
         where = f"/page/{name or 'overview'}/live" + (f"?{urlencode(asked)}" if asked else "")
         live = tag("div", self.views.live(name, asked), id="live", class_="cards", data_live=where)

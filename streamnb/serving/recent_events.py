@@ -1,4 +1,4 @@
-"""The events of predictions that somebody reviews: read from the log when they are asked for."""
+"""Events of predictions under review, read from the log on demand."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _NO_TEXT = "The message was not found in the log: retention may have removed it,
 
 
 class LabelForms(Protocol):
-    """What the page shows of each prediction elsewhere, too."""
+    """Tags and forms of labels, as on the other views."""
 
     def truth(self, one: Prediction) -> tuple[Markup, str | None]:
         """Return the label in force as a tag, and the label that arrived separately."""
@@ -73,9 +73,14 @@ class ReviewView:
 
     def news(self, asked: Mapping[str, str], since: int) -> Iterator[Markup]:
         """Yield a link to the predictions since the list was made. Needs the lock."""
-        if (n := self._watch.n_predictions - since) > 0:
+        n = self._watch.n_predictions - since
+        if n > 0:
             again = urlencode({"queue": asked.get("queue", "")})
             yield tag("p", tag("a", f"{n:,} new", href=f"/page/review?{again}"), class_="news")
+        elif self._watch.n_predictions:
+            yield tag("p", "No new predictions since this list was made.", class_="news soft")
+        else:
+            yield missing("No predictions yet.")
 
     def _classes(self, found: Sequence[Prediction]) -> Markup:
         """Return the known classes, among which the browser completes a typed one."""
@@ -170,16 +175,16 @@ def tinted(text: str, weights: Mapping[str, float]) -> Markup:
     """
     words = sorted((word for word in weights if word.strip()), key=len, reverse=True)
     if not words:
-        return tag("bdi", visible(text))
+        return tag("bdi", text)
     by_word = {word.casefold(): weights[word] for word in words}
     pattern = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, words))})(?!\w)", re.IGNORECASE)
     parts: list[object] = []
     end = 0
     for found in pattern.finditer(text):
         weight = by_word.get(found[0].casefold(), 0.0)
-        parts += [visible(text[end : found.start()])]
+        parts.append(text[end : found.start()])
         told = f"{weight:+.2f} log odds"
-        parts.append(tag("mark", visible(found[0]), class_="for" if weight > 0 else "against", title=told))
+        parts.append(tag("mark", found[0], class_="for" if weight > 0 else "against", title=told))
         end = found.end()
-    parts.append(visible(text[end:]))
+    parts.append(text[end:])
     return tag("bdi", *parts)
