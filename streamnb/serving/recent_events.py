@@ -77,7 +77,7 @@ class RecentEvents:
                     raws = [record.value for record in records]
                     keys = [record.key for record in records]
                     times = [record.timestamp for record in records]
-                    events = decode_events(raws, self._schema, keys, times)
+                    events = decode_events(raws, self._schema, keys, times).events()
                     for event, raw in zip(events, raws, strict=True):
                         if isinstance(event, Event):
                             self._keep(event, len(raw))
