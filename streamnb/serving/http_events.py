@@ -68,7 +68,8 @@ class EventSending:
             if isinstance(event, MalformedEvent):
                 answers.append({"reason": event.reason, "path": event.path, "detail": event.detail})
             else:
-                records.append(NewRecord(topic, given or record_key(event, self._schema), raw))
+                by = record_key(event, self._schema) if given is None else given
+                records.append(NewRecord(topic, by, raw))
                 answers.append({"id": event.id})
         digest = hashlib.sha256(b"%b\0%b" % (topic.encode(), body)).hexdigest()
         return WriteRequest(records, key, digest, msgspec.json.encode(answers).decode())
@@ -78,6 +79,8 @@ class EventSending:
         if found.keys is not None:
             if len(found.keys) != n:
                 raise HTTPException(_INVALID, f"keys: expected one for each of {n} events")
+            if self._schema.entity_path == "" and not all(found.keys):
+                raise HTTPException(_INVALID, "keys: an empty key names no entity")
             return [key.encode() for key in found.keys]
         if self._schema.entity_path == "":
             raise HTTPException(

@@ -99,7 +99,7 @@ def test_a_text_is_predicted_as_by_the_loaded_model(kind, request):
     assert "journal record 1, the last, " in line.stderr
 
 
-FIELDS = "the event has no attribute; the model has learned text, sender, links"
+FIELDS = "nothing was learned of Message, x; the model has learned text, sender, links"
 STRANGE = [  # a file, its content, flags, the exit code, what is said
     ("a.csv", "Message,\nfree cash now,\n", [], 2, "nothing was learned of Message; the model has learned text, sender, links"),
     ("a.csv", "Message,\nfree cash now,\n", ["--text-column", "Message"], 0, ""),

@@ -385,7 +385,9 @@ def asked(life, arguments):
     if "export" in arguments:
         return of_model_text(life.command(*arguments))
     given = [life.folder / one if one == "events.jsonl" else one for one in arguments]
-    told = life.command(*given, "--json").replace(f"{life.folder}/", "")  # `compare` names configuration files
+    told = life.command(*given, "--json").replace(
+        f"{life.folder}/", ""
+    )  # `compare` names configuration files
     answer = rounded(_steady(json.loads(told)))
     return answer if len(text_of(answer)) < 2000 else {"digest": digest(text_of(answer))}
 
