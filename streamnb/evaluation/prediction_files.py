@@ -77,7 +77,10 @@ class PredictionFile(AbstractContextManager["PredictionFile"]):
         self._path = given if is_device else given.resolve()
         self._part = given if is_device else self._path.with_name(f".{given.name}.{os.getpid()}.part")
         self._is_table = self._suffix in {*_DELIMITERS, ".parquet"}
-        self._file = self._part.open("wb")
+        try:
+            self._file = self._part.open("wb")
+        except OSError as error:  # named as given, and not by its temporary name
+            raise OSError(error.errno, error.strerror, path) from error
         self._rows: BinaryIO | Any = TemporaryFile() if self._is_table else self._file  # noqa: SIM115
         self._classes: dict[str, None] = {}
         self.written = 0

@@ -524,7 +524,7 @@ def test_replay_delivers_what_waits(tmp_path):
 
 
 def test_read_prints_records_as_they_are(tmp_path):
-    lines = [*raw_events(5), b'{"id": 5}', b'{"id": "\xff"}']
+    lines = [*raw_events(5), b'{"id": [5]}', b'{"id": "\xff"}']
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(lines))
     streamnb("replay", "events.jsonl", "--log", "sqlite:///log.db", cwd=tmp_path)
     streamnb("run", "--until-end", "--log", "sqlite:///log.db", "--set", "http.listen=", cwd=tmp_path)
