@@ -97,6 +97,7 @@ MESSAGES: Mapping[str, Level] = {
     # Quality of data
     "nothing-learned": _WARNING,
     "dead-letters-found": _WARNING,
+    "columns-differ": _WARNING,
     "fields-not-read": _WARNING,
     "attributes-declared": _INFO,
     "label-chosen": _INFO,

@@ -102,7 +102,8 @@ def test_a_text_is_predicted_as_by_the_loaded_model(kind, request):
 FIELDS = "nothing was learned of Message, x; the model has learned text, sender, links"
 STRANGE = [  # a file, its content, flags, the exit code, what is said
     ("a.csv", "Message,\nfree cash now,\n", [], 2, "nothing was learned of Message; the model has learned text, sender, links"),
-    ("a.csv", "Message,\nfree cash now,\n", ["--text-column", "Message"], 0, ""),
+    ("a.csv", "Message,\nfree cash now,\n", ["--text-column", "Message"], 0, "no event has sender, links, which the model has learned"),
+    ("a.csv", "text,from\nfree cash now,work\n", [], 0, "learned of from; no event has sender, links, which the model has learned: rename"),
     ("a.csv", "text,sender,links\nfree cash now,work,3\n", [], 0, ""),
     ("a.jsonl", '{"id": "1", "text": "free cash now"}', [], 0, ""),  # such an event may leave things out
     ("a.jsonl", '{"id": "1", "Message": "free cash now", "x": 1}', [], 2, FIELDS),

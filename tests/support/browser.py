@@ -77,7 +77,13 @@ class Browser:
         return self._ask("POST", "/element", {"using": "css selector", "value": css})[_ELEMENT]
 
     def click(self, css):
-        self._ask("POST", f"/element/{self.find(css)}/click", {})
+        for _ in range(3):  # a list that is replaced between the two requests is found again
+            try:
+                return self._ask("POST", f"/element/{self.find(css)}/click", {})
+            except AssertionError as error:
+                if "stale element" not in str(error):
+                    raise
+        return self._ask("POST", f"/element/{self.find(css)}/click", {})
 
     def point(self, css, clicks=0):
         """Move the pointer to the middle of an element, and press its button as often as that, at once."""

@@ -572,7 +572,7 @@ def test_the_page_lists_every_metric_and_no_other():
     sensor = PrometheusSensor()
     tell_everything(sensor)
     registry, answered = metrics_of(Replica(Config(), print))
-    answered("/predict", 200)
+    answered("/predict", 200, 0.01)
     families = {
         sample.name if family.type != "histogram" else family.name: (family.type, set(sample.labels) - {"le"})
         for family in [*parse(exposed(sensor)), *parse(generate_latest(registry).decode())]

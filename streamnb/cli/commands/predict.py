@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from typing import Any
@@ -18,6 +18,7 @@ from streamnb.evaluation.event_input import columns_of, origin_of, settled_event
 from streamnb.evaluation.prediction_files import PredictionFile
 from streamnb.events import Event
 from streamnb.features.attributes import some_of
+from streamnb.formats.event_schema import ENTITY
 from streamnb.formats.json_paths import render_path
 from streamnb.formats.terminal_text import note, printable, warn
 from streamnb.queries.answers import decision_of, predicted_answers
@@ -136,6 +137,27 @@ def _check_fields(
     strange = [model.strange(event) for event in events]
     if strange and all(strange):
         raise ConfigError(strange[0])
+    asked = dict.fromkeys(name for event in events for name in event.x if name != ENTITY)
+    _report_columns(model, asked, is_table=origin.is_table)
+
+
+def _report_columns(model: QueryModel, asked: Mapping[str, None], *, is_table: bool) -> None:
+    """Print the columns that the model has not learned, and the learned ones that the file lacks.
+
+    Events that are not rows of a table may leave attributes out.
+    """
+    learned = [str(name) for name in getattr(model.model, "learned_attributes", ()) if name != ENTITY]
+    unknown = [name for name in asked if not model.knows(name)]
+    absent = [name for name in learned if name not in asked]
+    if not (learned and asked and (unknown or (absent and is_table))):
+        return
+    parts = [f"nothing was learned of {some_of(unknown)}"] if unknown else []
+    parts += [f"no event has {some_of(absent)}, which the model has learned"] if absent else []
+    text = "; ".join(parts)
+    if unknown and absent:
+        warn(Message("columns-differ", f"{text}: rename a column that is the same", columns=unknown))
+    else:
+        note(Message("columns-differ", text, columns=unknown or absent))
 
 
 def _decoded(model: QueryModel, raw: bytes) -> Event | MalformedEvent:

@@ -44,7 +44,7 @@ def test_the_rule_is_that_of_fractions(cells):
     found = read(cells)
     expected = [gaussian_of(exact, k) for k in range(len(cells))]
     if found is None:
-        assert expected[0] is None
+        assert expected[0] is None or float(expected[0][1]) == 0.0  # no number is as small as that
         return
     for (mean, variance), (of_mean, of_variance) in zip(found, expected, strict=True):
         assert mean == pytest.approx(float(of_mean), rel=1e-9, abs=1e-9)
