@@ -254,9 +254,14 @@ def without(events: Iterator[bytes], names: Sequence[str], absent: set[str]) -> 
 def _without(raw: bytes, names: Sequence[str], absent: set[str]) -> bytes:
     try:
         event = msgspec.json.decode(raw)
-        absent.difference_update(event["features"])
+        features = event.get("features", {})
+        absent.difference_update(features)
         for name in names:
-            event["features"].pop(name, None)
+            features.pop(name, None)
+        if "text" in names and "text" in event:  # the text is a feature outside of "features"
+            absent.discard("text")
+            del event["text"]
+            event.setdefault("features", features)
         return msgspec.json.encode(event)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError, AttributeError):
         return raw
@@ -293,7 +298,7 @@ def refuse_options_of_files(options: argparse.Namespace) -> None:
 def report_absent(absent: set[str]) -> None:
     """Print the names of ``--drop`` that no event has."""
     if absent:
-        text = f'--drop: left out nothing of {some_of(sorted(absent))}, which no event has in "features"'
+        text = f"--drop: left out nothing of {some_of(sorted(absent))}, which no event has"
         print_note(Message("dropped-nothing", text, columns=sorted(absent)))
 
 

@@ -71,7 +71,7 @@ NO_TEXT = "holds NUL characters, as UTF-16 without a byte order mark does: --enc
 NOT_DECODED = "and becomes a dead letter: --encoding NAME sets the encoding of the file, such as cp1252"
 """Consequence for a row or line that is not text in the encoding of its file."""
 
-TIME_KIND = 'kind = "time" in [[attributes]]'
+TIME_PARTS = "`streamnb init` shows which parts can be read"
 """The remedy for dates, for messages."""
 
 _WHOLE_LABEL = re.compile(r"(-?[1-9][0-9]*|-?0)\.0+")
@@ -141,7 +141,7 @@ class TableEvents:
             dates := [one for one in notation.dates if one not in columns.declared]
         ):
             self._left_out += dates
-            found.append(f"dates in {some_of(dates)} left out ({TIME_KIND} reads them)")
+            found.append(f"dates in {some_of(dates)} left out ({TIME_PARTS})")
         if found:
             note(Message("reading-sniffed", f"read with {'; '.join(found)}", findings=found))
 

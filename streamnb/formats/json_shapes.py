@@ -20,7 +20,7 @@ from streamnb.features.attributes import some_of
 from streamnb.features.number_notation import dates_of
 from streamnb.features.schema_inference import A_DATE, FieldSummary
 from streamnb.formats.event_columns import CsvColumns, RowIds, RowNote
-from streamnb.formats.event_csv import TIME_KIND
+from streamnb.formats.event_csv import TIME_PARTS
 from streamnb.values.messages import Message
 
 _LOOKED_AT = 100  # values
@@ -57,7 +57,7 @@ class JsonShape(msgspec.Struct, frozen=True):
         """Differences from events in lines, for a message."""
         found = [] if self.is_lines else ["JSON of several lines"]
         if self.dates:
-            found.append(f"dates in {some_of(sorted(self.dates))} left out ({TIME_KIND} reads them)")
+            found.append(f"dates in {some_of(sorted(self.dates))} left out ({TIME_PARTS})")
         return found + ["flat objects, whose fields are features (--set events.id, label, ts)"] * self.is_flat
 
 

@@ -179,7 +179,7 @@ def test_dates_are_left_out_unless_they_are_few_and_said_once(tmp_path):
         assert all(event["features"] == {"n": 1} for event in events)
         assert (
             sum(
-                'dates in when left out (kind = "time" in [[attributes]] reads them)' in note
+                "dates in when left out (`streamnb init` shows which parts can be read)" in note
                 for note in notes
             )
             == 1

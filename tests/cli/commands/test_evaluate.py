@@ -270,8 +270,20 @@ def test_a_command_for_standard_input_names_its_source(told, tmp_path, monkeypat
 def test_an_attribute_to_drop_that_no_event_has_is_reported(told, tmp_path):
     write(tmp_path, made_up())
     err = told("e.jsonl", "--drop", "nosuch", "--drop", "x", *BAYES).err
-    assert err == 'streamnb: --drop: left out nothing of nosuch, which no event has in "features"\n'
+    assert err == "streamnb: --drop: left out nothing of nosuch, which no event has\n"
     assert told("e.jsonl", "--drop", "x", *BAYES).err == ""
+
+
+def test_a_text_is_dropped_like_any_other_attribute(told, tmp_path):
+    rows = [("free cash", "spam"), ("lunch", "ham")] * 20
+    lines = [{"id": str(i), "text": text, "label": label} for i, (text, label) in enumerate(rows)]
+    (tmp_path / "e.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    without = told("e.jsonl", "--drop", "text", "--json", *BAYES)
+    assert "left out nothing" not in without.err
+    right = [
+        json.loads(one.out)["cumulative"]["accuracy"] for one in (without, told("e.jsonl", "--json", *BAYES))
+    ]
+    assert right[0] < 0.6 < 0.9 < right[1]
 
 
 def test_a_long_class_name_leaves_the_tables_readable(told, tmp_path):
