@@ -64,7 +64,7 @@ class PageViews:
     def __init__(self, watch: RecentRecords, replica: Replica, csrf: str, *, is_writable: bool) -> None:
         self._watch, self._replica, self._csrf, self._is_writable = watch, replica, csrf, is_writable
         self.learned = ModelPage(watch.config, replica)
-        self.review = ReviewView(watch, RecentEvents(watch.config), self)
+        self.review = ReviewView(watch, RecentEvents(watch.config), self, "" if is_writable else _NO_LABELS)
 
     def alike_label(self, label: str) -> str | None:
         """Return a class of the newest report that equals a new label but for case, blanks or Unicode."""

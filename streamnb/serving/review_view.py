@@ -46,10 +46,12 @@ class ReviewView:
         watch: the newest predictions and labels.
         events: finds the events of predictions.
         forms: makes the tags and forms of labels.
+        problem: why labels cannot be set; empty if they can.
     """
 
-    def __init__(self, watch: RecentRecords, events: RecentEvents, forms: LabelForms) -> None:
+    def __init__(self, watch: RecentRecords, events: RecentEvents, forms: LabelForms, problem: str) -> None:
         self._watch, self._events, self._forms = watch, events, forms
+        self._problem = problem
 
     def queue(self, asked: Mapping[str, str]) -> Markup:
         """Return the queues as links, and the cards of the chosen one. Takes the lock."""
@@ -69,7 +71,9 @@ class ReviewView:
         keys = tag("details", tag("summary", "Keys"), *(tag("p", line) for line in _KEYS), class_="soft")
         options = self._classes(found)
         body = tag("div", *cards, class_="review", data_review=seen) if cards else missing(told)
-        return joined([tag("nav", *links, aria_label="Queues", class_="queues"), keys, options, body])
+        problem = missing(self._problem) if self._problem else None
+        navigation = tag("nav", *links, aria_label="Queues", class_="queues")
+        return joined([navigation, problem, keys, options, body])
 
     def news(self, asked: Mapping[str, str], since: int) -> Iterator[Markup]:
         """Yield a link to the predictions since the list was made. Needs the lock."""

@@ -155,11 +155,11 @@ def _why_no_label(places: Mapping[str, Keys], seen: Mapping[Keys, FieldSummary],
         if not one.differ
     ]
     few = sorted(few, key=lambda path: len(seen[path].values))[:_MOST_CANDIDATES]
-    hint = ", a text of few values that is called like one"
+    hint = ": none has a few values and the usual name of one, such as label or class"
     if few:
         hint = f"; candidates, of few values, are {', '.join(printable(render_path(path)) for path in few)}"
     return (
-        f"no field is a label for sure{hint}: name it with "
+        f"no field is surely the label{hint}: name it with "
         f"{'--label-column NAME' if is_table else '--set events.label=PATH'}, or "
         "declare that labels arrive separately, with --set topics.labels=labels; nothing was written"
     )

@@ -124,7 +124,7 @@ def test_objects_of_any_shape_get_paths(init):
 
 def test_what_it_cannot_know_it_asks_for(init, capsys):
     code, _, said = init("e.jsonl", '{"text": "a", "n": 1}\n{"text": "a", "n": 1}')
-    assert (code, "no field is a label for sure" in said) == (2, True)
+    assert (code, "no field is surely the label" in said) == (2, True)
     code, made, told = init("e.jsonl", '{"label": 1, "n": 1}\n{"label": 0, "n": 2}', out="numbers.toml")
     assert (code, told["dead_letters"], made.events.id, made.events.label) == (0, 0, "$.id", "$.label")
     assert '# id = "$.id"  # no field looks like it' in Path("numbers.toml").read_text()
