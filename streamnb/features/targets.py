@@ -41,7 +41,7 @@ class Targets(NamedTuple):
             if column is not None and len(column) != n:
                 raise ValueError(f"{n} events, but {len(column)} labels, weights or times")
         targets = cls([None] * n if ys is None else ys, np.full(n, UNIT), np.full(n, np.nan))
-        if ws is not None and not (ws.count(1.0) == n and set(map(type, ws)) <= {float}):
+        if ws is not None and not (set(map(type, ws)) <= {float} and ws.count(1.0) == n):
             targets.weights[:] = _units(ws)
         if ts is not None and set(map(type, ts)) == {float}:
             seconds = np.array(ts, dtype=np.float64)
