@@ -26,6 +26,7 @@ Role = Literal["send", "ask", "label", "admin"]
 ROLES: frozenset[Role] = frozenset(get_args(Role))
 
 _LINE = re.compile(r"(\S{1,100})\s+([a-z]+(?:,[a-z]+)*)\s+([0-9a-fA-F]{64})")
+_LIKE_A_LINE = re.compile(r"\S+\s+[a-z,]+\s+[0-9a-fA-F]{32,}")  # right or mistyped, and no plain token
 _SHORTEST_TOKEN = 16
 _WRITES: Mapping[tuple[str, str], Role] = {
     ("POST", "/events"): "send",
@@ -95,7 +96,7 @@ class Tokens:
         with told_as(ConfigError, f"--token-file: {file} cannot be read", OSError, UnicodeDecodeError):
             lines = Path(file).read_text(encoding="utf-8").splitlines()
         given = [(n, line) for n, raw in enumerate(lines, 1) if (line := raw.strip()) and line[0] != "#"]
-        if len(given) == 1 and _LINE.fullmatch(given[0][1]) is None and " " not in given[0][1]:
+        if len(given) == 1 and _LIKE_A_LINE.fullmatch(given[0][1]) is None:
             token = given[0][1]
             if not (token.isascii() and token.isprintable()) or len(token) < _SHORTEST_TOKEN:
                 raise ConfigError(

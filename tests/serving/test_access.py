@@ -48,6 +48,7 @@ def test_a_file_of_one_plain_token_gives_all_roles(file):
     tokens = Tokens.of_file(file("  a-token-of-some-length  "))
     assert tokens.client(b"a-token-of-some-length").roles == ROLES
     assert tokens.client(b"a-token-of-some-length2") is None
+    assert Tokens.of_file(file("a token of some words")).client(b"a token of some words").roles == ROLES
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,8 @@ def test_a_file_of_one_plain_token_gives_all_roles(file):
         (["short"], "at least 16"),
         (["ümlaut-token-of-some-length"], "ASCII"),
         (["a-token-of-some-length", "another-token-of-length"], ":1: expected NAME"),
-        (["shop send"], ":1: expected NAME"),
+        (["shop send"], "at least 16"),
+        ([f"shop send {'0' * 65}"], ":1: expected NAME"),
         ([f"shop send {'0' * 63}"], ":1: expected NAME"),
         ([f"shop sends {'0' * 64}"], "role 'sends': expected send, ask, label, admin"),
         ([f"shop send {'0' * 64}", f"shop ask {'1' * 64}"], ":2: the name or the token"),
