@@ -624,7 +624,7 @@ def forgotten_by_definition(arrays, most):
     numbers = {row: number for number, row in enumerate(rows)} | {NOBODY: NOBODY}
     left = table[rows]
     left[:, OWNER] = [numbers[owner] for owner in left[:, OWNER].tolist()]
-    return left.tolist(), weights[rows].tolist(), []
+    return left.tolist(), weights[:, rows].tolist(), []  # weights by learner, then by row
 
 
 def features_in(arrays):
