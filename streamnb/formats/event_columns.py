@@ -37,6 +37,12 @@ RowNote = Callable[[Message], None]
 """Takes a message about input that may be read otherwise than intended."""
 
 
+def note_findings(note: RowNote, found: Sequence[str]) -> None:
+    """Note what was sniffed, with the options that override it, if there is anything."""
+    if found:
+        note(Message("reading-sniffed", f"read with {'; '.join(found)}", findings=[*found]))
+
+
 def ignore_note(_: Message) -> None:
     """Drop a note."""
 

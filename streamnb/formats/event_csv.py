@@ -41,6 +41,7 @@ from streamnb.formats.event_columns import (
     event_of,
     ignore_note,
     index_columns,
+    note_findings,
 )
 from streamnb.formats.json_value_checks import CSV_FAULT
 from streamnb.formats.lost_digits import LostDigits, is_spelled_as_name
@@ -142,8 +143,7 @@ class TableEvents:
         ):
             self._left_out += dates
             found.append(f"dates in {some_of(dates)} left out ({TIME_PARTS})")
-        if found:
-            note(Message("reading-sniffed", f"read with {'; '.join(found)}", findings=found))
+        note_findings(note, found)
 
     def __iter__(self) -> Iterator[bytes]:
         header, note, columns = self._rows.header, self._note, self.columns

@@ -13,7 +13,7 @@ import msgspec
 from streamnb.errors import LogError
 from streamnb.formats.compressed_input import DAMAGE, compression_suffix
 from streamnb.formats.encoding_sniffing import UTF8, sniff_encoding
-from streamnb.formats.event_columns import CsvColumns, Row, RowIds, RowNote, encoded, event_of
+from streamnb.formats.event_columns import CsvColumns, Row, RowIds, RowNote, encoded, event_of, note_findings
 from streamnb.formats.event_csv import NOT_DECODED
 from streamnb.formats.table_dialect import MAX_ROW
 from streamnb.values.messages import Message
@@ -81,8 +81,7 @@ class EventSource:
 
     def report_findings(self, more: Sequence[str] = ()) -> None:
         """Note what was sniffed, if there is anything, with the options that override it."""
-        if found := [*self.findings, *more]:
-            self.note(Message("reading-sniffed", f"read with {'; '.join(found)}", findings=found))
+        note_findings(self.note, [*self.findings, *more])
 
     @property
     def place(self) -> str:

@@ -26,7 +26,6 @@ from streamnb.reports.report_charts import card, listing, missing, tile
 from streamnb.reports.text_tables import action_text
 from streamnb.runtime.resent_dead_letters import DONE, NEVER
 from streamnb.serving.learned_views import ModelPage
-from streamnb.serving.recent_events import RecentEvents
 from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.replica import Replica
 from streamnb.serving.review_view import ReviewView
@@ -64,7 +63,7 @@ class PageViews:
     def __init__(self, watch: RecentRecords, replica: Replica, csrf: str, *, is_writable: bool) -> None:
         self._watch, self._replica, self._csrf, self._is_writable = watch, replica, csrf, is_writable
         self.learned = ModelPage(watch.config, replica)
-        self.review = ReviewView(watch, RecentEvents(watch.config), self, "" if is_writable else _NO_LABELS)
+        self.review = ReviewView(watch, self, "" if is_writable else _NO_LABELS)
 
     def alike_label(self, label: str) -> str | None:
         """Return a class of the newest report that equals a new label but for case, blanks or Unicode."""

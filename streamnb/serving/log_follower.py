@@ -6,16 +6,18 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import ClassVar
 
 from streamnb.config import Config
-from streamnb.engine.ports import Log
-from streamnb.errors import StreamnbError
+from streamnb.engine.ports import Log, OutageListener
+from streamnb.errors import StreamnbError, Unavailable
 from streamnb.runtime import context
 from streamnb.values.messages import Message
 
 AGAIN_SECONDS = 1.0
+PATIENCE_SECONDS = 8.0
+"""Seconds for which a request waits for a log that does not answer."""
 
 
 class FollowerThread(ABC):
@@ -81,6 +83,54 @@ class FollowerThread(ABC):
                     self._tell(Message("following-restarts", f"{self._again}: {error}", error=str(error)))
                 self.problem = str(error)
                 time.sleep(AGAIN_SECONDS)
+
+
+class _ShortOutages(OutageListener):
+    """A policy that gives up before the client of a request does."""
+
+    def unreachable(self, error: Unavailable, seconds: float) -> None:
+        """Return for some seconds, then raise."""
+        if seconds > PATIENCE_SECONDS:
+            raise error
+
+
+class LogOnDemand:
+    """A log that one thread opens at its first use, and opens again after a failure.
+
+    It waits only `PATIENCE_SECONDS` for a log that does not answer, because requests wait for it.
+
+    Args:
+        config: the learner's configuration.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._log: Log | None = None
+        self._is_stopped = False
+
+    @contextmanager
+    def opened(self) -> Iterator[Log]:
+        """Yield the log. A StreamnbError of the body closes it. Raises Unavailable after `stop`."""
+        if self._is_stopped:
+            raise Unavailable("the server stops")
+        try:
+            if self._log is None:
+                self._log = context.existing_log(self._config, _ShortOutages())
+            yield self._log
+        except StreamnbError:
+            self.close()
+            raise
+
+    def stop(self) -> None:
+        """Let each later `opened` raise; any thread may call this."""
+        self._is_stopped = True
+
+    def close(self) -> None:
+        """Close the log, if it is open."""
+        log, self._log = self._log, None
+        if log is not None:
+            with suppress(StreamnbError):
+                log.close()
 
 
 class FairLock:

@@ -16,6 +16,7 @@ from streamnb.events import Event
 from streamnb.formats.codec import decode_events
 from streamnb.queries.published_prediction import found, reader
 from streamnb.runtime import context
+from streamnb.serving.log_follower import LogOnDemand
 
 _NEWEST = 2000  # events of each partition that are read, at most
 _KEPT, _KEPT_BYTES = 5000, 32 << 20
@@ -38,7 +39,7 @@ class RecentEvents:
     def __init__(self, config: Config) -> None:
         self._config, self._schema = config, context.schema(config)
         self._thread = ThreadPoolExecutor(1, "recentevents")
-        self._log: Log | None = None
+        self._log = LogOnDemand(config)
         self._next: dict[Partition, int] = {}
         self._events: OrderedDict[str, tuple[Event, int]] = OrderedDict()  # id -> event, bytes
         self._bytes = 0
@@ -53,20 +54,14 @@ class RecentEvents:
 
     def close(self) -> None:
         """Read no more."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._log.stop()
+        self._thread.submit(self._log.close)
+        self._thread.shutdown(wait=False)
 
     def _find(self, ids: Sequence[str]) -> dict[str, Event]:
-        try:
-            if self._log is None:
-                self._log = context.existing_log(self._config)
-            self._read_new(self._log)
-            self._locate(self._log, ids)
-        except StreamnbError:
-            failed, self._log = self._log, None
-            if failed is not None:
-                with suppress(StreamnbError):
-                    failed.close()
-            raise
+        with self._log.opened() as log:
+            self._read_new(log)
+            self._locate(log, ids)
         return {id_: self._events[id_][0] for id_ in ids if id_ in self._events}
 
     def _read_new(self, log: Log) -> None:

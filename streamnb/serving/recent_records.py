@@ -20,6 +20,7 @@ from streamnb.formats.codec import decode_metrics, decode_prediction
 from streamnb.formats.journal_record import JournalRecord, decode_journal
 from streamnb.queries.resolved_labels import ResolvedLabels
 from streamnb.serving.log_follower import FollowerThread
+from streamnb.serving.recent_events import RecentEvents
 from streamnb.values.messages import Message
 
 PAGE_SOURCE = "dashboard"
@@ -100,6 +101,7 @@ class RecentRecords(FollowerThread):
         owner: the learner, as the log knew it at the last look; None is not known.
         missing: topics that there are not.
         is_loading: whether it is still on its way to the end.
+        events: the events of predictions, read on demand.
     """
 
     _again = "the page reads again"
@@ -108,7 +110,13 @@ class RecentRecords(FollowerThread):
     def __init__(self, config: Config, tell: Callable[[Message], None]) -> None:
         super().__init__(config, tell)
         self.problem = "nothing has been read yet"
+        self.events = RecentEvents(config)
         self._clear()
+
+    def close(self) -> None:
+        """Follow no more, and read no more events."""
+        self.events.close()
+        super().close()
 
     def _clear(self) -> None:
         self.points: deque[MetricsReport] = deque(maxlen=_REPORTS)

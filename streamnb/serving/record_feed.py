@@ -23,9 +23,8 @@ from typing import NamedTuple
 
 from streamnb.config import Config
 from streamnb.engine.ports import Log, Partition, Record
-from streamnb.errors import ConfigError, StreamnbError, Unavailable
-from streamnb.runtime import context
-from streamnb.serving.log_follower import FollowerThread
+from streamnb.errors import ConfigError, Unavailable
+from streamnb.serving.log_follower import FollowerThread, LogOnDemand
 from streamnb.values.messages import Message
 
 _KEPT_BYTES = 16 << 20
@@ -163,14 +162,16 @@ class RecordFeed(FollowerThread):
         self._order: deque[int] = deque()  # partition of each kept record, oldest first
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._history = ThreadPoolExecutor(1, "recordhistory")
-        self._log: Log | None = None  # used by that thread alone
+        self._log = LogOnDemand(config)  # used by that thread alone
         self._is_started = False
 
     def close(self) -> None:
         """Follow no more."""
         self._stopping = True
         self._wake()
-        self._history.shutdown(wait=False, cancel_futures=True)
+        self._log.stop()
+        self._history.submit(self._log.close)
+        self._history.shutdown(wait=False)
         if self._is_started:
             super().close()
 
@@ -307,10 +308,7 @@ class RecordFeed(FollowerThread):
     # The thread that reads older records
 
     def _read(self, cursor: Cursor, limit: int) -> Page:
-        try:
-            if self._log is None:
-                self._log = context.existing_log(self.config)
-            log = self._log
+        with self._log.opened() as log:
             moved, gaps = caught_up(cursor, log.topic_id(self.topic), log.offset_ranges(self.topic))
             share = -(-limit // len(moved.offsets))  # no partition waits until another has ended
             records = [
@@ -318,10 +316,4 @@ class RecordFeed(FollowerThread):
                 for number, offset in enumerate(moved.offsets)
                 for record in log.read(Partition(self.topic, number), offset, share)
             ][:limit]
-        except StreamnbError:
-            failed, self._log = self._log, None
-            if failed is not None:
-                with suppress(StreamnbError):
-                    failed.close()
-            raise
         return Page(records, gaps, moved.after(records))

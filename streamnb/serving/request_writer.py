@@ -14,23 +14,13 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from streamnb.config import Config
-from streamnb.engine.ports import Log, OutageListener, WriteOutcome, WriteRequest
-from streamnb.errors import LogError, StreamnbError, Unavailable
-from streamnb.runtime import context
+from streamnb.engine.ports import WriteOutcome, WriteRequest
+from streamnb.errors import StreamnbError, Unavailable
+from streamnb.serving.log_follower import PATIENCE_SECONDS, LogOnDemand
 from streamnb.values.messages import Message
 
 _MOST_RECORDS = 5000  # in one write
 _MOST_WAITING_BYTES = 64 << 20
-_PATIENCE_SECONDS = 8.0  # for a log that does not answer
-
-
-class _ShortOutages(OutageListener):
-    """A policy that gives up before the client does."""
-
-    def unreachable(self, error: Unavailable, seconds: float) -> None:
-        """Return for some seconds, then raise."""
-        if seconds > _PATIENCE_SECONDS:
-            raise error
 
 
 class _Waiting(NamedTuple):
@@ -65,12 +55,12 @@ class RequestWriter:
     """
 
     def __init__(self, config: Config, report: Callable[[Message], None]) -> None:
-        self._config, self._report_failure = config, report
+        self._report_failure = report
         self._waiting: deque[_Waiting] = deque()
         self._bytes, self._problem = 0, ""
         self._changed = threading.Condition()
         self._stopping = False
-        self._log: Log | None = None
+        self._log = LogOnDemand(config)
         self._thread = threading.Thread(target=self._run, name="requestwriter", daemon=True)
 
     def start(self) -> None:
@@ -82,7 +72,7 @@ class RequestWriter:
         with self._changed:
             self._stopping = True
             self._changed.notify()
-        self._thread.join(_PATIENCE_SECONDS)
+        self._thread.join(PATIENCE_SECONDS)
 
     async def write(self, request: WriteRequest) -> WriteOutcome:
         """Write one request durably.
@@ -108,9 +98,7 @@ class RequestWriter:
     def _run(self) -> None:
         while group := self._next_group():
             self._write(group)
-        if self._log is not None:
-            with suppress(StreamnbError):
-                self._log.close()
+        self._log.close()
 
     def _next_group(self) -> list[_Waiting]:
         """Wait for requests; return the requests for one write, or none at the end."""
@@ -129,7 +117,8 @@ class RequestWriter:
 
     def _write(self, group: Sequence[_Waiting]) -> None:
         try:
-            outcomes = self._opened().append_requests([one.request for one in group])
+            with self._log.opened() as log:
+                outcomes = log.append_requests([one.request for one in group])
         except StreamnbError as error:
             if len(group) > 1 and not isinstance(error, Unavailable):  # one of them may be the cause
                 for one in group:
@@ -142,19 +131,10 @@ class RequestWriter:
             for one, outcome in zip(group, outcomes, strict=True):
                 one.answer(outcome)
 
-    def _opened(self) -> Log:
-        if self._log is None:
-            self._log = context.existing_log(self._config, _ShortOutages())
-        return self._log
-
     def _report(self, error: StreamnbError) -> None:
-        """Log a new reason, and open the log again for the next request."""
+        """Log a new reason."""
         if str(error) != self._problem:
             self._problem = str(error)
             self._report_failure(
                 Message("events-not-written", f"events over HTTP: {error}", error=str(error))
             )
-        if self._log is not None and isinstance(error, LogError):
-            log, self._log = self._log, None
-            with suppress(StreamnbError):
-                log.close()

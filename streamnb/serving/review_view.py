@@ -15,7 +15,6 @@ from streamnb.charts import Markup, joined, percent, table, tag
 from streamnb.charts.html_markup import visible
 from streamnb.events import Attribution, Event, Prediction
 from streamnb.reports.report_charts import missing
-from streamnb.serving.recent_events import RecentEvents
 from streamnb.serving.recent_records import QUEUES, RecentRecords
 
 _CARDS, _CHOICES = 20, 9
@@ -44,14 +43,12 @@ class ReviewView:
 
     Args:
         watch: the newest predictions and labels.
-        events: finds the events of predictions.
         forms: makes the tags and forms of labels.
         problem: why labels cannot be set; empty if they can.
     """
 
-    def __init__(self, watch: RecentRecords, events: RecentEvents, forms: LabelForms, problem: str) -> None:
-        self._watch, self._events, self._forms = watch, events, forms
-        self._problem = problem
+    def __init__(self, watch: RecentRecords, forms: LabelForms, problem: str) -> None:
+        self._watch, self._forms, self._problem = watch, forms, problem
 
     def queue(self, asked: Mapping[str, str]) -> Markup:
         """Return the queues as links, and the cards of the chosen one. Takes the lock."""
@@ -60,7 +57,7 @@ class ReviewView:
         with self._watch.lock:
             found = self._watch.queue(chosen, _CARDS)
             seen = self._watch.n_predictions
-        texts = self._events.find([one.id for one in found])
+        texts = self._watch.events.find([one.id for one in found])
         with self._watch.lock:
             cards = [self._card(n, one, texts.get(one.id)) for n, one in enumerate(found)]
         links = [

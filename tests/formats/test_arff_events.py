@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 import os
 from pathlib import Path
@@ -14,16 +13,9 @@ from hypothesis import strategies as st
 from scipy.io import arff
 
 from streamnb.errors import LogError
-from streamnb.formats.event_columns import CsvColumns
-from streamnb.formats.event_files import open_counted
+from tests.support.read_events import read
 
 WEKA = Path(os.environ.get("WEKA_EXAMPLES", "/usr/share/doc/weka/examples"))  # the Debian package weka
-
-
-def read(path, notes=None, **columns):
-    note = (lambda _: None) if notes is None else notes.append
-    with open_counted(path, CsvColumns(**columns), note) as events:
-        return [json.loads(raw) for raw in events]
 
 
 @pytest.fixture(scope="module")

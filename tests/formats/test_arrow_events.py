@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -14,14 +13,7 @@ from hypothesis import strategies as st
 from pyarrow import feather, ipc, parquet
 
 from streamnb.errors import ConfigError, LogError
-from streamnb.formats.event_columns import CsvColumns
-from streamnb.formats.event_files import open_counted
-
-
-def read(path, notes=None, **columns):
-    note = (lambda _: None) if notes is None else notes.append
-    with open_counted(path, CsvColumns(**columns), note) as events:
-        return [json.loads(raw) for raw in events]
+from tests.support.read_events import read
 
 
 @pytest.fixture(scope="module")

@@ -15,17 +15,10 @@ from hypothesis import strategies as st
 
 from streamnb.errors import LogError
 from streamnb.formats import mail_events, mail_message
-from streamnb.formats.event_columns import CsvColumns
-from streamnb.formats.event_files import open_counted
 from streamnb.formats.mail_message import MailText, html_text
+from tests.support.read_events import read
 
 SETS = Path(__file__).parents[3] / "shared" / "data"
-
-
-def read(path, notes=None, **columns):
-    note = (lambda _: None) if notes is None else notes.append
-    with open_counted(path, CsvColumns(**columns), note) as events:
-        return [json.loads(raw) for raw in events]
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import pickle
 import random
 import sqlite3
@@ -16,17 +15,10 @@ import pytest
 
 from streamnb.errors import LogError
 from streamnb.formats import zip_events
-from streamnb.formats.event_columns import CsvColumns
-from streamnb.formats.event_files import open_counted
+from tests.support.read_events import read
 
 LINES = b'{"id":"a","text":"x"}\n{"id":"b","text":"y"}\n'
 CSV = b"id,label,x\n1,p,2\n"
-
-
-def read(path, notes=None, **columns):
-    note = (lambda _: None) if notes is None else notes.append
-    with open_counted(path, CsvColumns(**columns), note) as events:
-        return [json.loads(raw) for raw in events]
 
 
 def archive(path, members, compression=zipfile.ZIP_DEFLATED):

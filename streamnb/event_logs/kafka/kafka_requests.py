@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from kafka import errors
 
 from streamnb.engine.ports import NewRecord, Partition, Record, WriteOutcome, WriteRequest
-from streamnb.errors import ConfigError, LogError, Unavailable
+from streamnb.errors import ConfigError, LogError, Unavailable, told_as
 from streamnb.event_logs.kafka.client_interface import Library
 from streamnb.event_logs.kafka.error_actions import Action, classify
 from streamnb.event_logs.kafka.kafka_cluster import KafkaCluster
@@ -75,9 +75,10 @@ class KafkaRequests:
         failed_since: float | None = None
         while True:
             try:
-                if not self._is_holder:
-                    self._take_over()
-                found = self._append(requests)
+                with told_as(LogError, "the temporary file of requests", sqlite3.Error):
+                    if not self._is_holder:
+                        self._take_over()
+                    found = self._append(requests)
                 break
             except LogError as error:
                 self._is_holder = False
