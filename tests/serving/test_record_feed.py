@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from contextlib import closing
 
@@ -126,7 +127,9 @@ def test_a_reader_sees_every_record_once_in_order_from_memory_and_from_the_log(l
         records, gaps, end = await all_after(feed, start)
         append(log, range(100, 400))
         more, more_gaps, last = await all_after(feed, end)
+        deadline = time.monotonic() + 30.0
         while len(more) < 300:
+            assert time.monotonic() < deadline, f"{len(more)} of 300 records came"
             await feed.wait(last, 5.0)
             some, some_gaps, last = await all_after(feed, last)
             more += some
