@@ -68,7 +68,7 @@ def warm() -> None:
     many.unlearn_many([x], ["a"])
     many.load_state(*many.state())
     scores.window()
-    SequentialPosterior(("one", "other")).update_many(np.zeros((1, 2)))
+    SequentialPosterior(("one", "other")).update_log_many(np.zeros((1, 2)))
     _warm_chains(x)
     _warm_tenants(x, shared=False)
     _warm_tenants(x, shared=True)

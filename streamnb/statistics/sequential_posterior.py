@@ -79,7 +79,7 @@ class SequentialPosterior(SavableValue):
 
         >>> from streamnb import SequentialPosterior
         >>> posterior = SequentialPosterior({"cancer": 0.008, "no cancer": 0.992})
-        >>> log_evidence = posterior.observe({"cancer": 0.98, "no cancer": 0.03})
+        >>> log_evidence = posterior.update({"cancer": 0.98, "no cancer": 0.03})
         >>> {h: round(p, 2) for h, p in posterior.probabilities.items()}
         {'cancer': 0.21, 'no cancer': 0.79}
         >>> posterior.map(), posterior.ml()
@@ -233,7 +233,23 @@ class SequentialPosterior(SavableValue):
         """
         return self.hypotheses[choose(self.weights.log_posterior, float(uniforms(seed, counter, 1)[0]))]
 
-    def update(self, log_likelihoods: Mapping[Any, float] | npt.ArrayLike) -> float:
+    def update(self, likelihoods: Mapping[Any, float] | npt.ArrayLike) -> float:
+        """Observe d by P(d | h, D) of every hypothesis, or its density; return log P(d | D), in nats.
+
+        Args:
+            likelihoods: likelihood by hypothesis, or an array of shape (H,) in their order; 0 excludes a
+                hypothesis. A likelihood too small for a double is 0: use `update_log` for long data.
+
+        Raises:
+            ValueError: if a likelihood is negative or not finite, otherwise as `update_log`; nothing changes.
+        """
+        row = _row(self._in_order(likelihoods))
+        if (row < 0.0).any():
+            raise ValueError(f"a likelihood is negative: {row.tolist()}; for log likelihoods call update_log")
+        with np.errstate(divide="ignore"):
+            return self.update_log(np.log(row))
+
+    def update_log(self, log_likelihoods: Mapping[Any, float] | npt.ArrayLike) -> float:
         """Observe d by log P(d | h, D) of every hypothesis; return log P(d | D) before the update.
 
         Args:
@@ -244,32 +260,10 @@ class SequentialPosterior(SavableValue):
             ValueError: if hypotheses or shape differ, a value is NaN or +inf, or every remaining hypothesis
                 excludes d; nothing changes.
         """
-        if isinstance(log_likelihoods, Mapping):
-            log_likelihoods = self._in_order(log_likelihoods)
-        try:
-            row = np.array(log_likelihoods, dtype=np.float64)
-        except OverflowError as error:
-            raise ValueError("a log likelihood exceeds the largest double") from error
-        if row.ndim != 1:
-            raise ValueError(f"expected one log likelihood for each hypothesis, got shape {row.shape}")
-        return float(self.update_many(row[None, :])[0])
+        return float(self.update_log_many(_row(self._in_order(log_likelihoods))[None, :])[0])
 
-    def observe(self, likelihoods: Mapping[Any, float] | npt.ArrayLike) -> float:
-        """Observe d by P(d | h, D) of every hypothesis, or its density, instead of the log; see `update`.
-
-        Raises ValueError for a negative likelihood, otherwise as `update`. A likelihood too small for a
-        double is 0, which excludes a hypothesis: use `update` for long data.
-        """
-        if isinstance(likelihoods, Mapping):
-            likelihoods = self._in_order(likelihoods)
-        row = np.array(likelihoods, dtype=np.float64)
-        if (row < 0.0).any():
-            raise ValueError(f"a likelihood is negative: {row.tolist()}; for log likelihoods call update")
-        with np.errstate(divide="ignore"):
-            return self.update(np.log(row))
-
-    def update_many(self, log_likelihoods: npt.ArrayLike) -> Floats:
-        """Observe n rows, shape (n, H), like `update`; return the log evidences. All or none are observed."""
+    def update_log_many(self, log_likelihoods: npt.ArrayLike) -> Floats:
+        """Observe n rows, shape (n, H), like `update_log`, or none of them; return the log evidences."""
         rows = np.require(log_likelihoods, np.float64, ("C", "A", "W"))
         if rows.ndim != 2 or rows.shape[1] != len(self._place):
             raise ValueError(f"expected shape (n, {len(self._place)}), got {rows.shape}")
@@ -326,7 +320,10 @@ class SequentialPosterior(SavableValue):
     def _by_hypothesis(self, values: Floats) -> dict[Any, float]:
         return dict(zip(self._place, values.tolist(), strict=True))
 
-    def _in_order(self, values: Mapping[Any, Any]) -> list[Any]:
+    def _in_order(self, values: Any) -> Any:
+        """Return the values of a mapping in the order of the hypotheses; other values as they are."""
+        if not isinstance(values, Mapping):
+            return values
         if values.keys() != self._place.keys():
             raise ValueError(f"expected the hypotheses {self.hypotheses}, got {list(values)}")
         return [values[h] for h in self._place]
@@ -334,3 +331,14 @@ class SequentialPosterior(SavableValue):
     def _best(self) -> int:
         possible = np.flatnonzero(self.weights.log_prior > -np.inf)
         return int(possible[self.weights.losses[possible].sum(axis=1).argmin()])
+
+
+def _row(values: npt.ArrayLike) -> Floats:
+    """Return one number for each hypothesis, float64[H]."""
+    try:
+        row = np.array(values, dtype=np.float64)
+    except OverflowError as error:
+        raise ValueError("a likelihood exceeds the largest double") from error
+    if row.ndim != 1:
+        raise ValueError(f"expected one likelihood for each hypothesis, got shape {row.shape}")
+    return row

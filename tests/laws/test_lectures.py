@@ -80,7 +80,7 @@ def share(model, x, label):
 
 def update(posterior, likelihoods):
     """One observation by its probabilities; P(d | D)."""
-    return math.exp(posterior.observe(likelihoods))
+    return math.exp(posterior.update(likelihoods))
 
 
 def digits(posterior, places):

@@ -150,7 +150,7 @@ def test_of_what_is_no_classifier_of_events():
     concept = ConceptLearner(Conjunctions({"colour": "rgb", "flag": [True, False]}), noise=0.1)
     rng = random.Random(5)
     for x, y in events(1, 2, 40):
-        posterior.update([math.log(rng.random()) for _ in range(7)])
+        posterior.update_log([math.log(rng.random()) for _ in range(7)])
         check(posterior.probabilities)
         for rows in ([[0.25, 0.75]] * 7, [[1.0, 0.0]] * 7):
             check(posterior.predict(rows))

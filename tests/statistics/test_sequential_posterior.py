@@ -56,6 +56,14 @@ def philox(counter, key):
     return c
 
 
+def test_log_likelihoods_are_not_read_as_likelihoods():
+    posterior = SequentialPosterior(["g", "h"])
+    with pytest.raises(ValueError, match="call update_log"):
+        posterior.update({"g": math.log(0.2), "h": math.log(0.7)})
+    assert posterior.observations == 0
+    assert posterior.update({"g": 0.2, "h": 0.6}) == pytest.approx(math.log(0.4))
+
+
 def test_the_oracle_gives_the_published_answers():
     """The known-answer vectors of the authors' Random123."""
     assert philox(0, 0) == [0x16554D9ECA36314C, 0xDB20FE9D672D0FDC, 0xD7E772CEE186176B, 0x7E68B68AEC7BA23B]
@@ -126,7 +134,7 @@ def test_draws_follow_the_posterior():
     from scipy import stats
 
     posterior = SequentialPosterior({"a": 1, "b": 2, "gone": 4, "c": 3})
-    posterior.update({"a": math.log(0.5), "b": math.log(0.1), "gone": NO, "c": math.log(0.2)})
+    posterior.update_log({"a": math.log(0.5), "b": math.log(0.1), "gone": NO, "c": math.log(0.2)})
     drawn = [posterior.draw(counter, seed=5) for counter in range(20_000)]
     found = [drawn.count(h) for h in posterior.hypotheses]
     assert found[2] == 0
@@ -168,7 +176,7 @@ def test_posterior_and_evidence_equal_exact_fractions(stream):
     prior, rows, rate = stream
     expected, evidences, kept = forward(prior, rows, rate)
     posterior = SequentialPosterior(dict(enumerate(map(float, prior))), float(rate))
-    found = [posterior.update(logs(row)) for row in kept]
+    found = [posterior.update_log(logs(row)) for row in kept]
     assert found == pytest.approx(logs(evidences), rel=1e-13, abs=1e-13)
     assert posterior.log_evidence == pytest.approx(math.fsum(logs(evidences)), rel=1e-13, abs=1e-13)
     assert list(posterior.log_probabilities.values()) == pytest.approx(logs(expected), rel=1e-12, abs=1e-12)
@@ -193,7 +201,7 @@ def test_evidence_is_the_sum_over_all_sequences_of_hypotheses(stream):
         total += term
     posterior = SequentialPosterior(dict(enumerate(map(float, prior))), float(rate))
     for row in kept:
-        posterior.update(logs(row))
+        posterior.update_log(logs(row))
     assert posterior.log_evidence == pytest.approx(logs([total])[0], rel=1e-13, abs=1e-13)
 
 
@@ -216,7 +224,7 @@ def arbitrary_streams(draw, most=15):
     for row in draw(st.lists(st.lists(LOG_LIKELIHOODS, min_size=H, max_size=H), max_size=most)):
         before = copied(posterior)
         try:
-            posterior.update(row)
+            posterior.update_log(row)
         except ValueError:
             assert unchanged(posterior, before)
             assert all(NO in pair for pair in zip(before[1].tolist(), row, strict=True)), (
@@ -296,8 +304,8 @@ def test_the_loss_is_at_most_that_of_any_sequence_and_its_bound(stream, data):
 def test_the_only_explanation_is_found_however_unlikely_it_was():
     """Weights that no double holds are still weights."""
     posterior = SequentialPosterior({"likely": 1e300, "unlikely": 1e-300})
-    posterior.update([0.0, -5e4])
-    evidence = posterior.update([NO, -1.0])
+    posterior.update_log([0.0, -5e4])
+    evidence = posterior.update_log([NO, -1.0])
     assert evidence == pytest.approx(-600 * math.log(10) - 5e4 - 1.0, rel=1e-14)
     assert posterior.probabilities == {"likely": 0.0, "unlikely": 1.0}
 
@@ -305,11 +313,11 @@ def test_the_only_explanation_is_found_however_unlikely_it_was():
 def test_a_bound_for_a_path_has_a_hypothesis_for_each_observation():
     posterior = SequentialPosterior("ab", 0.5)
     assert posterior.path_bound([]) == 0.0
-    posterior.update([0.0, -1.0])
+    posterior.update_log([0.0, -1.0])
     with pytest.raises(ValueError, match="1 observations, but a path of 2"):
         posterior.path_bound("ab")
     without = SequentialPosterior("ab")
-    without.update_many(np.zeros((2, 2)))
+    without.update_log_many(np.zeros((2, 2)))
     assert without.path_bound("ab") == math.inf
     assert without.path_bound("bb") == pytest.approx(math.log(2), rel=1e-15)
 
@@ -323,13 +331,13 @@ def test_with_switching_the_posterior_follows_a_changed_coin_and_without_it_does
     rows = np.log(np.where(heads[:, None], [0.8, 0.2], [0.2, 0.8]))
     fixed, switching = SequentialPosterior(["high", "low"]), SequentialPosterior(["high", "low"], 0.001)
     for posterior in (fixed, switching):
-        posterior.update_many(rows[:2000])
+        posterior.update_log_many(rows[:2000])
         assert posterior.map() == "high"
-        posterior.update_many(rows[2000:2200])
+        posterior.update_log_many(rows[2000:2200])
     assert switching.probabilities["low"] > 0.99
     assert fixed.probabilities["low"] < 1e-100
     for posterior in (fixed, switching):
-        posterior.update_many(rows[2200:])
+        posterior.update_log_many(rows[2200:])
     path = ["high"] * 2000 + ["low"] * 2000
     path_loss = -math.fsum(rows[:2000, 0]) - math.fsum(rows[2000:, 1])
     assert -switching.log_evidence <= path_loss + switching.path_bound(path)
@@ -356,7 +364,7 @@ def gibbs_trials(n, examples, seed):
         agree = (xs[:, None] >= thresholds) == (xs[:, None] >= target)
         posterior = SequentialPosterior(dict(enumerate(prior)))
         with np.errstate(divide="ignore"):
-            posterior.update_many(np.log(agree[:-1].astype(float)))
+            posterior.update_log_many(np.log(agree[:-1].astype(float)))
         yes = posterior.predict((xs[-1] >= thresholds).astype(float)[:, None])[0]
         truth = xs[-1] >= target
         outcome[i] = [
@@ -395,7 +403,7 @@ def test_gibbs_errs_at_most_twice_as_often_as_bayes_optimal(examples):
 def test_how_a_stream_is_cut_changes_no_bit(stream, size):
     prior, rows, rate, one_by_one = stream
     cut = SequentialPosterior(dict(enumerate(prior)), rate)
-    evidences = [x for i in range(0, len(rows), size) for x in cut.update_many(rows[i : i + size])]
+    evidences = [x for i in range(0, len(rows), size) for x in cut.update_log_many(rows[i : i + size])]
     kernel = start(prior)
     assert [observe(kernel, np.array(row), rate) for row in rows] == evidences
     assert cut == one_by_one
@@ -411,7 +419,7 @@ def test_a_saved_posterior_goes_on_as_if_it_had_never_stopped(stream, row):
     again = SequentialPosterior.from_state(json.loads(json.dumps(meta)), arrays)
     assert again == posterior
     row = row[: len(prior)]
-    assert again.update(row) == posterior.update(row)
+    assert again.update_log(row) == posterior.update_log(row)
     assert again == posterior
     assert again.state()[1]["losses"].tobytes() == posterior.state()[1]["losses"].tobytes()
     assert int(arrays["observations"][0]) == posterior.observations - 1, "the saved arrays are copies"
@@ -486,14 +494,14 @@ def test_only_names_that_json_keeps_can_be_saved():
 @pytest.mark.parametrize("rate", [0.0, 0.5])
 def test_what_cannot_be_observed_is_refused_and_changes_nothing(row, why, rate):
     posterior = SequentialPosterior({"a": 1.0, "b": 2.0, "c": 0.0}, rate)
-    posterior.update([-1.0, -2.0, -3.0])
+    posterior.update_log([-1.0, -2.0, -3.0])
     before = copied(posterior)
     with pytest.raises(ValueError, match=why):
-        posterior.update(row)
+        posterior.update_log(row)
     assert unchanged(posterior, before)
     if np.ndim(row) == 1:
         with pytest.raises(ValueError, match=why):
-            posterior.update_many([[0.0] * len(row), row])
+            posterior.update_log_many([[0.0] * len(row), row])
         assert unchanged(posterior, before), "nor were the rows before it observed"
 
 
@@ -533,7 +541,7 @@ def test_what_is_no_prior_or_rate_is_refused(prior, rate):
 
 def test_odds_and_excluded_hypotheses():
     posterior = SequentialPosterior({"a": 3.0, "b": 1.0, "c": 1.0, "d": 0.0})
-    posterior.update([0.0, 0.0, NO, 0.0])
+    posterior.update_log([0.0, 0.0, NO, 0.0])
     assert posterior.odds("a", "b") == pytest.approx(3.0, rel=1e-15)
     assert posterior.log_odds("b", "a") == pytest.approx(-math.log(3), rel=1e-15)
     assert posterior.odds("a", "c") == math.inf
@@ -542,17 +550,17 @@ def test_odds_and_excluded_hypotheses():
         posterior.odds("c", "d")
     with pytest.raises(KeyError):
         posterior.odds("a", "z")
-    posterior.update([0.0, -1e4, 0.0, 0.0])
+    posterior.update_log([0.0, -1e4, 0.0, 0.0])
     assert posterior.odds("a", "b") == math.inf, "beyond a double"
 
 
 def test_ties_go_to_the_first():
     posterior = SequentialPosterior(["x", "y", "z"], 0.2)
     assert (posterior.map(), posterior.ml()) == ("x", "x")
-    posterior.update([-2.0, -1.0, -1.0])
+    posterior.update_log([-2.0, -1.0, -1.0])
     assert (posterior.map(), posterior.ml()) == ("y", "y")
-    posterior.update([NO, -1.0, NO])
-    posterior.update([0.0, NO, NO])
+    posterior.update_log([NO, -1.0, NO])
+    posterior.update_log([0.0, NO, NO])
     assert posterior.ml() == "x", "all are infinite"
     nobody = SequentialPosterior({"no prior": 0, "b": 1}, 0.5)
     nobody.weights.losses[1, 0] = math.inf
@@ -599,7 +607,7 @@ def test_equality_is_of_all_that_matters():
     assert posterior() != posterior({"a": 1, "b": 2})
     assert posterior() != "a posterior"
     seen = posterior()
-    seen.update([0.0, 0.0])
+    seen.update_log([0.0, 0.0])
     assert posterior() != seen
     assert repr(seen) == "SequentialPosterior({'a': 0.5, 'b': 0.5}, observations=1)"
 
@@ -608,7 +616,7 @@ def test_long_streams_do_not_drift():
     """A million observations of two hypotheses a hair apart: losses and posterior against 30 digits."""
     rows = np.log(np.tile([[0.5, 0.5001], [0.3, 0.29995]], (500_000, 1)))
     posterior = SequentialPosterior(["a", "b"])
-    posterior.update_many(rows)
+    posterior.update_log_many(rows)
     with mpmath.workdps(30):
         losses = [
             -500_000 * (mpmath.mpf(float(x)) + mpmath.mpf(float(y))) for x, y in zip(*rows[:2], strict=True)

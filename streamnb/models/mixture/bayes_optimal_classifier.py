@@ -268,7 +268,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
             partial(teach_one, x=x, y=y, w=w, late=late), partial(unteach_one, x=x, y=y, w=w, prunings=None)
         )
         if answers:
-            self.posterior.update([math.log(max(answer.get(y, 0.0), ESCAPE)) for answer in answers])
+            self.posterior.update_log([math.log(max(answer.get(y, 0.0), ESCAPE)) for answer in answers])
 
     def _of_each(self, do: Callable[[Any], None], undo: Callable[[Any], None]) -> None:
         """Apply `do` to every model; if one refuses, undo it for those that can unlearn."""

@@ -40,6 +40,8 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         nothing learned predicts 0.
         no target       an event whose target is missing is not learned.
         huge            numbers beyond +-1e140 are read as +-1e140.
+        tiny            an attribute whose squared deviations sum to less than 1e-280 (about 1e-140 each)
+                        counts as never varied, without a warning: rescale it.
 
     Args:
         l2: adds l2 |w|^2 to the sum of squares (ridge regression); b is not penalised.

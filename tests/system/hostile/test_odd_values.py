@@ -165,7 +165,7 @@ CALLS = {
     "label of a unit": lambda odd: SigmoidUnit().learn_one({"a": 1.0}, odd),
     "score": lambda odd: PlattScaling().learn_one(odd, True),
     "score asked": lambda odd: PlattScaling().probability(odd),
-    "log likelihood": lambda odd: SequentialPosterior([1, 2]).update([odd, -1.0]),
+    "log likelihood": lambda odd: SequentialPosterior([1, 2]).update_log([odd, -1.0]),
     "prior": lambda odd: SequentialPosterior({1: odd, 2: 1.0}),
     "symbol": lambda odd: HiddenMarkovModel().learn_one([odd, "a"], ["s", "t"]),
     "state": lambda odd: HiddenMarkovModel().learn_one(["a"], [odd]),

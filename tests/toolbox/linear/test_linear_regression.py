@@ -406,3 +406,12 @@ def test_in_a_pipeline_of_river():
     for x, d in zip(rows(X), y.tolist(), strict=True):
         pipeline.learn_one(x, d)
     assert pipeline.predict_one({"x0": 0.0, "x1": 0.0}) == pytest.approx(1.0, abs=0.2)
+
+
+@pytest.mark.parametrize(("size", "is_seen"), [(1e-138, True), (1e-150, False)])
+def test_an_attribute_below_the_stated_bound_counts_as_never_varied(size, is_seen):
+    model = LinearRegression()
+    for i in range(20):
+        model.learn_one({"x": i * size}, 2.0 * i)
+    assert model.rank == int(is_seen)
+    assert model.predict_one({"x": 30 * size}) == pytest.approx(60.0 if is_seen else 19.0)
