@@ -5,9 +5,10 @@
     family_counts.py                  values of parents by value, as exact counts
     variable_elimination.py, factors.py   sums and maxima over products, as logarithms
     incremental_em.py, completions.py     learning from events with gaps
-    structure_posterior.py, constraint_search.py   which structure: by marginal likelihood, by tests
+    structure_posterior.py, structure_sums.py      P(G | D) over all structures, by marginal likelihood
+    markov_equivalence.py, constraint_search.py    classes of equivalent structures, search by tests
     joint_table.py, joint_query.py, probability_csv.py   joint tables, questions as text, CSV
     dag.py, independence.py           what arrows and numbers show about independence
 
-A fixed structure unlearns exactly. EM and a posterior over structures depend on the order.
+A fixed structure and a posterior over structures unlearn exactly. EM depends on the order.
 """

@@ -74,13 +74,20 @@ def search(
                     parting[a, b] = parted
                     beside[a].remove(b)
                     beside[b].remove(a)
-    return _directed(tuple(names), beside, parting)
+    return oriented(tuple(names), beside, parting)
 
 
-def _directed(
-    names: tuple[Name, ...], beside: dict[Name, list[Name]], parting: dict[Pair, tuple[Name, ...]]
+def oriented(
+    names: tuple[Name, ...], adjacent: dict[Name, list[Name]], parting: dict[Pair, tuple[Name, ...]]
 ) -> PartialDag:
-    lines = {(a, b) for a, b in combinations(names, 2) if b in beside[a]}
+    """Return the directed and undirected edges.
+
+    Args:
+        names: all variables.
+        adjacent: joined variables, by variable.
+        parting: the variables that separate a pair, by each pair that is not joined.
+    """
+    lines = {(a, b) for a, b in combinations(names, 2) if b in adjacent[a]}
     arrows: set[Pair] = set()
 
     def point(a: Name, b: Name) -> bool:
@@ -93,12 +100,14 @@ def _directed(
         return True
 
     for (a, b), given in parting.items():
-        for c in beside[a]:
-            if c in beside[b] and c not in given:
+        for c in adjacent[a]:
+            if c in adjacent[b] and c not in given:
                 point(a, c)
                 point(b, c)
     while any(
-        point(b, c) for b, c in permutations(names, 2) if c in beside[b] and _must_point(b, c, arrows, beside)
+        point(b, c)
+        for b, c in permutations(names, 2)
+        if c in adjacent[b] and _must_point(b, c, arrows, adjacent)
     ):
         pass
     return PartialDag(names, frozenset(arrows), frozenset(lines))

@@ -246,6 +246,11 @@ class JointTable(Savable):
         return {name: list(values) for name, values in self._values.items()}
 
     @property
+    def counts(self) -> Ints:
+        """Learned weights in units of 1/1024 example, with an axis for each variable: a copy."""
+        return self._counts.copy()
+
+    @property
     def probabilities(self) -> Floats:
         """The table, with an axis for each variable: a copy."""
         return self._table.copy()

@@ -285,7 +285,7 @@ def as_finite(*values):
 
 def tell_posterior(posterior, row):
     one, other = posterior.hypotheses
-    posterior.update({one: -1.0 - row[2] % 2, other: -1.5})
+    posterior.update_log({one: -1.0 - row[2] % 2, other: -1.5})
 
 
 def tell_validation(validation, row):
@@ -451,7 +451,7 @@ MODELS = {
         lambda model: is_sound(model.marginal("label", "code").values()),
     ),
     "StructurePosterior": Made(
-        lambda: StructurePosterior({"label": "abcd", "code": ["x", "other"], "late": [True, False]}, first=4),
+        lambda: StructurePosterior({"label": "abcd", "code": ["x", "other"], "late": [True, False]}),
         lambda model, row: model.learn_one({"label": row[1], "code": "x", "late": row[2] > 40.0}),
         lambda model: is_sound(p for _, p in model.probabilities),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from itertools import combinations, permutations, product
 
 import pytest
@@ -14,6 +15,8 @@ from streamnb import BayesianNetwork, JointTable, Nominal, StructurePosterior
 from streamnb.errors import UnlearnError
 from streamnb.toolbox.bayesian_network.constraint_search import search
 from streamnb.toolbox.bayesian_network.dag import Dag
+from streamnb.toolbox.bayesian_network.markov_equivalence import all_graphs
+from tests.oracles import structure_oracle
 
 COINS = {"a": ["H", "T"], "b": ["H", "T"], "c": ["H", "T"]}
 
@@ -137,7 +140,8 @@ def test_a_stream_leads_to_the_structure_that_made_it():
         posterior.learn_one(x)
     best, p = posterior.probabilities[0]
     assert best == posterior.map() == TRUE
-    assert posterior.probability(TRUE) == p > 0.9
+    assert posterior.probability(TRUE) == pytest.approx(p, rel=1e-9)
+    assert p > 0.5
     assert sum(p for _, p in posterior.probabilities) == pytest.approx(1.0)
     assert posterior.table.structure().parents() == TRUE
     network = posterior.network()
@@ -146,38 +150,122 @@ def test_a_stream_leads_to_the_structure_that_made_it():
 
 
 def test_an_exclusive_or_is_found_though_no_single_variable_says_anything():
-    posterior = StructurePosterior({"a": [0, 1], "b": [0, 1], "c": [0, 1]}, first=8)
+    posterior = StructurePosterior({"a": [0, 1], "b": [0, 1], "c": [0, 1]})
     for i in range(64):
         posterior.learn_one({"a": i % 2, "b": i // 2 % 2, "c": (i + i // 2) % 2})
     assert sorted(map(len, posterior.map().values())) == [0, 0, 2]
+    shares = [one.probability for one in posterior.classes()]
+    assert shares[:3] == pytest.approx([shares[0]] * 3)
+    assert sum(shares[:4]) == pytest.approx(1.0, abs=1e-6)  # the fourth class joins all three
     assert posterior.table.structure().lines == frozenset()  # the tests of pairs find nothing
 
 
-def test_the_posterior_is_that_of_all_structures_where_all_are_candidates():
-    """Three coins have 25 structures; what is proposed is weighed as enumeration weighs it."""
-    chance = random.Random(5)
-    posterior = StructurePosterior(COINS, candidates=25, first=10)
-    for _ in range(200):
+def test_two_variables_that_agree_have_either_arrow():
+    """No data can direct the edge: each direction has half of the probability."""
+    chance = random.Random(1)
+    posterior = StructurePosterior({"a": "HT", "b": "HT"})
+    for _ in range(300):
         a = chance.choice("HT")
-        posterior.learn_one(
-            {"a": a, "b": a if chance.random() < 0.4 else chance.choice("HT"), "c": chance.choice("HT")}
-        )
-    every = [dict(zip("abc", above, strict=True)) for above in product(*([*subsets(name)] for name in "abc"))]
-    every = [one for one in every if is_acyclic(one)]
-    assert len(every) == 25
-    table = posterior.table
-    logs = [sum(table.family_score(name, above) for name, above in one.items()) for one in every]
-    best = every[logs.index(max(logs))]
-    assert equivalent(best, posterior.map())
-    kept = [one for one, _ in posterior.probabilities]
-    shares = [math.exp(logs[every.index(one)] - max(logs)) for one in kept]
-    expected = [share / sum(shares) for share in shares]
-    assert [p for _, p in posterior.probabilities] == pytest.approx(expected, rel=1e-9)
+        posterior.learn_one({"a": a, "b": a if chance.random() < 0.6 else chance.choice("HT")})
+    assert posterior.edges() == pytest.approx({("a", "b"): 0.5, ("b", "a"): 0.5}, abs=1e-9)
+    assert posterior.probability({"a": ["b"], "b": []}) == pytest.approx(0.5, abs=1e-9)
+    first = posterior.classes()[0]
+    assert (first.lines, first.arrows, first.error) == ({("a", "b")}, frozenset(), 0.0)
+    assert first.probability == pytest.approx(1.0, abs=1e-9)
 
 
-def subsets(name):
-    others = [other for other in "abc" if other != name]
-    return ([*some] for size in range(3) for some in combinations(others, size))
+def stream(chance, cards, n):
+    """Events of variables that depend on some of those before them."""
+    variables = {f"v{i}": [f"x{j}" for j in range(k)] for i, k in enumerate(cards)}
+    links = [chance.random() * 0.8 for _ in cards]
+    for _ in range(n):
+        x = {}
+        for (name, values), link in zip(variables.items(), links, strict=True):
+            place = sum(variables[other].index(value) for other, value in x.items())
+            x[name] = values[place % len(values)] if x and chance.random() < link else chance.choice(values)
+        yield x
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_posterior_is_that_of_an_enumeration_of_all_structures(seed):
+    chance = random.Random(seed)
+    cards = [chance.randint(1, 3) for _ in range(1 + seed % 4)]
+    most = None if seed % 3 else 1
+    events = [*stream(chance, cards, chance.choice([0, 7, 60]))]
+    variables = {f"v{i}": [f"x{j}" for j in range(k)] for i, k in enumerate(cards)}
+    weight = chance.choice([0.5, 1.0, 6.0])
+    posterior = StructurePosterior(variables, most, weight)
+    for x in events:
+        posterior.learn_one(x)
+    expected = structure_oracle.posterior(variables, [(x, 1) for x in events], weight, most)
+    found = posterior.probabilities
+    shares = [(p, posterior.probability(one)) for one, p in expected]
+    assert [own for _, own in shares] == pytest.approx([p for p, _ in shares], rel=1e-9, abs=1e-13)
+    assert [p for _, p in found] == sorted((p for _, p in found), reverse=True)
+    assert {str(one): p for one, p in found if p} == pytest.approx(
+        {str(one): p for one, p in expected if p}, rel=1e-9, abs=1e-13
+    )
+    assert posterior.probability(posterior.map()) == pytest.approx(max(p for _, p in expected), rel=1e-9)
+    edges = structure_oracle.edges(expected)
+    for pair, p in posterior.edges().items():
+        assert p == pytest.approx(edges[pair], rel=1e-9, abs=1e-12)
+    classes = posterior.classes()
+    assert sum(one.probability for one in classes) == pytest.approx(1.0)
+    for one in classes[:5]:
+        members = [(other, p) for other, p in expected if equivalent(other, one.structure)]
+        assert one.probability == pytest.approx(sum(p for _, p in members), rel=1e-9, abs=1e-13)
+        if most is None:
+            pairs = {(a, b) for other, _ in members for b, above in other.items() for a in above}
+            always = {(a, b) for a, b in pairs if all(a in other[b] for other, _ in members)}
+            assert one.arrows == always
+            assert {frozenset(pair) for pair in (*one.arrows, *one.lines)} == joined(one.structure)
+
+
+def test_five_variables_have_all_structures():
+    names = "abcde"
+    posterior = StructurePosterior(dict.fromkeys(names, "HT"))
+    assert [len(all_graphs(n)) for n in range(1, 6)] == [1, 3, 25, 543, 29281]
+    assert posterior._sums().log_total == pytest.approx(math.log(29281), rel=1e-12)
+    assert len(posterior.classes()) == 8782
+    assert posterior.edges()["a", "b"] == pytest.approx(
+        sum(int(mask) & 1 for mask in all_graphs(5)[:, 1]) / 29281, rel=1e-12
+    )
+
+
+def six(n):
+    """A chain of four and a collider, over six variables."""
+    chance = random.Random(2)
+    for _ in range(n):
+        a = chance.random() < 0.5
+        b = a if chance.random() < 0.6 else chance.random() < 0.5
+        c = b if chance.random() < 0.5 else chance.random() < 0.5
+        d, e = chance.random() < 0.5, chance.random() < 0.4
+        f = d != e if chance.random() < 0.8 else chance.random() < 0.5
+        yield dict(zip("abcdef", map(int, (a, b, c, d, e, f)), strict=True))
+
+
+def test_above_five_variables_edges_are_exact_and_draws_agree_with_them():
+    """Against a list of the 16,807 graphs whose variables have at most one parent."""
+    variables = {name: [0, 1] for name in "abcdef"}
+    events = [*six(120)]
+    posterior = StructurePosterior(variables, parents=1)
+    for x in events:
+        posterior.learn_one(x)
+    keyed = [(x, 1) for x in events]
+    forests = structure_oracle.posterior(variables, keyed, 1.0, 1)
+    assert len(forests) == 16807  # rooted forests of six labelled nodes: 7^5
+    edges = structure_oracle.edges(forests)
+    assert posterior.edges() == pytest.approx({pair: edges[pair] for pair in posterior.edges()}, abs=1e-12)
+    assert posterior.probability(posterior.map()) == pytest.approx(max(p for _, p in forests), rel=1e-9)
+    n = 2000
+    drawn = Counter(str(posterior.draw(counter)) for counter in range(n))
+    for one, p in sorted(forests, key=lambda pair: -pair[1])[:20]:
+        assert abs(drawn[str(one)] / n - p) < 5 * math.sqrt(p * (1 - p) / n)
+    for one in posterior.classes(draws=n)[:5]:
+        exact = sum(p for other, p in forests if equivalent(other, one.structure))
+        assert abs(one.probability - exact) < 5 * one.error
+    with pytest.raises(ValueError, match="too many to list"):
+        posterior.probabilities  # noqa: B018
 
 
 def test_a_network_has_tables_of_more_examples_than_are_learned_at_once():
@@ -190,7 +278,7 @@ def test_a_network_has_tables_of_more_examples_than_are_learned_at_once():
 
 
 def test_what_is_taken_back_was_never_learned_and_order_changes_nothing():
-    one, other = StructurePosterior(RAIN, first=1000), StructurePosterior(RAIN, first=1000)
+    one, other = StructurePosterior(RAIN), StructurePosterior(RAIN)
     xs = [*rain(7, 300)]
     for x in xs:
         one.learn_one(x)
@@ -199,8 +287,6 @@ def test_what_is_taken_back_was_never_learned_and_order_changes_nothing():
     extra = {"rain": True, "sprinkler": False, "wet": False, "slippery": True}
     one.learn_one(extra, 5.0)
     one.unlearn_one(extra, 5.0)
-    one.propose()
-    other.propose()
     assert one.probabilities == other.probabilities
     with pytest.raises(UnlearnError):
         one.unlearn_one(extra, 1000.0)
@@ -209,9 +295,10 @@ def test_what_is_taken_back_was_never_learned_and_order_changes_nothing():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda: StructurePosterior(COINS, candidates=0), "candidates"),
+        (lambda: StructurePosterior(COINS, parents=-1), "parents"),
+        (lambda: StructurePosterior({str(i): "HT" for i in range(13)}), "exceed the 12"),
+        (lambda: StructurePosterior({}), "at least one"),
         (lambda: StructurePosterior(COINS, weight=0.0), "weight"),
-        (lambda: StructurePosterior(COINS).propose(), "learned no examples"),
         (lambda: JointTable(COINS).log_bayes_factor("a", "b"), "learned no examples"),
         (
             lambda: JointTable(COINS, dict.fromkeys(product("HT", "HT", "HT"), 0.125)).structure(),
