@@ -114,6 +114,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
     _add_top(inspect, "attributes for each class")
+    text = "also the parameters of naive Bayes: P(a | v) with its smoothing, and their number"
+    inspect.add_argument("--details", action="store_true", help=text)
 
     _add_questions(command)
 

@@ -11,6 +11,7 @@ converted to floats here.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,17 @@ def uniforms(seed: int, first: int, n: int) -> Floats:
     block, skipped = divmod(int(first), _WORDS)
     words = np.random.Philox(key=int(seed), counter=block).random_raw(skipped + n)
     return np.ldexp((words[skipped:] >> np.uint64(11)).astype(np.float64), -53)
+
+
+def pick(shares: Mapping[Any, float], u: float) -> Any:
+    """Return the key drawn by a uniform `u` in [0, 1), in proportion to its share."""
+    whole, reached, last = math.fsum(shares.values()), 0.0, None
+    for key, share in shares.items():
+        if share > 0.0:
+            last, reached = key, reached + share
+            if u * whole < reached:
+                break
+    return last
 
 
 @kernel

@@ -225,6 +225,26 @@ def test_inspect_shows_classes_priors_and_strongest_attributes(tmp_path):
     assert "spam: 2 events, prior 0.6667" in shown
 
 
+def test_inspect_prints_the_parameters_of_naive_bayes(tmp_path):
+    rows = [("sunny", 3.0, "no"), ("sunny", 5.0, "no"), ("rain", 9.0, "yes")]
+    lines = [
+        json.dumps({"id": str(i), "features": {"outlook": outlook, "size": size}, "label": label})
+        for i, (outlook, size, label) in enumerate(rows)
+    ]
+    (tmp_path / "events.jsonl").write_text("\n".join(lines))
+    flags = ["--set", "log.url=sqlite:///log.db", "--set", "http.listen=", "--set", "model.kind=naive_bayes"]
+    streamnb("replay", "events.jsonl", *flags, cwd=tmp_path)
+    streamnb("run", "--until-end", *flags, cwd=tmp_path)
+    found = answer("inspect", "--details", *flags, cwd=tmp_path)["parameters"]
+    assert (found["n_parameters"], found["n_free"]) == (7, {"class": 1, "outlook": 2, "size": 4})
+    assert found["discrete"][0]["table"]["sunny"] == {"no": 0.75, "yes": pytest.approx(1 / 3)}
+    assert found["continuous"]["size"]["yes"]["mean"] == 9.0
+    shown = streamnb("inspect", "--details", "--top", 1, *flags, cwd=tmp_path).stdout
+    assert "7 free parameters: class 1, outlook 2, size 4" in shown
+    assert "P(outlook | class), nominal, (n_c + 1) / (n + 2), 1 of 2 values" in shown
+    assert "parameters" not in streamnb("inspect", *flags, cwd=tmp_path).stdout
+
+
 def test_a_holdout_learns_one_part_and_scores_the_other(tmp_path):
     lines = [
         json.dumps({"id": str(i), "text": "a" if i % 2 else "b", "label": "xy"[i % 2]}) for i in range(9)

@@ -17,6 +17,7 @@ statistics only: smoothing and priors are applied when it is read, so both can c
     numbers               gaussian_factors.py             mean and variance of a class
     one event             single_event.py                 the same kernel without a batch
     explanation           linear_form.py, linear_view.py  two classes as a linear function
+    numbers to read       parameters.py, generation.py    P(v), P(a | v); events drawn from them
     parallel learning     partials.py                     what some events teach, added afterwards
     snapshots             state_copy.py                   a state copied in slices during learning
 

@@ -23,10 +23,12 @@ from streamnb.models.interface.part_names import PartNames
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Events, Labels
 from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.models.naive_bayes.generation import Drawn, draw_events
 from streamnb.models.naive_bayes.group_smoothing import extended
 from streamnb.models.naive_bayes.joint_log_likelihood import score_of
 from streamnb.models.naive_bayes.linear_view import LinearView, linear_view
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews, SmoothingParams
+from streamnb.models.naive_bayes.parameters import Parameters, parameters_of
 from streamnb.models.naive_bayes.partials import Partial, Tested, joined, merge_statistics, seen_by
 from streamnb.models.naive_bayes.prediction_kernels import run
 from streamnb.models.naive_bayes.single_event import EncodedEvent, SingleEvents
@@ -278,6 +280,50 @@ class NaiveBayes(SmoothedModel):
             return {}
         found = self._single_events.predicted(self._statistics, self._reading(), self._encoded_event(x))
         return super().predict_proba_one(x) if found is None else found
+
+    def parameters(self) -> Parameters:
+        """Return P(v), and P(a | v) or a Gaussian of each attribute, as predictions use them now.
+
+        Examples:
+            >>> model = NaiveBayes()
+            >>> for windy, label in [("yes", "stay"), ("yes", "stay"), ("no", "go"), ("yes", "go")]:
+            ...     model.learn_one({"windy": windy}, label)
+            >>> model.parameters().discrete["windy"].table["stay"]  # (n_c + 1) / (n + 2)
+            {'yes': 0.75, 'no': 0.25}
+            >>> model.n_parameters  # P(stay), and P(yes | v) of two classes
+            3
+        """
+        closed = {name: list(texts) for name, texts in self._reader.closed.items()}
+        return parameters_of(self._statistics, self._tables(), closed)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters; `parameters().n_free` has the number of each attribute."""
+        return sum(self.parameters().n_free.values())
+
+    def sample(self, n: int, seed: int = 0, first: int = 0, length: int | None = None) -> list[Drawn]:
+        """Draw events with their labels from P(v) prod P(a | v): a list of (x, label).
+
+        Each event has all learned attributes. A value that smoothing gives a probability but no name (see
+        `Nominal(n_values=...)`) is never drawn. Equal seed and number give the same event.
+
+        Args:
+            n: number of events.
+            seed: seed of the counter-based generator.
+            first: number of the first event.
+            length: words of each multinomial text; by default the mean over learned events, rounded.
+
+        Raises:
+            ValueError: if nothing was learned, or a number is negative.
+
+        Examples:
+            >>> model = NaiveBayes()
+            >>> for windy, label in [("yes", "stay"), ("yes", "stay"), ("no", "go"), ("yes", "go")]:
+            ...     model.learn_one({"windy": windy}, label)
+            >>> model.sample(3)
+            [({'windy': 'yes'}, 'stay'), ({'windy': 'no'}, 'go'), ({'windy': 'yes'}, 'stay')]
+        """
+        return list(draw_events(self.parameters(), n, seed, first, length))
 
     def linear_view(self, positive: Any, negative: Any = None) -> LinearView:
         """Return log P(positive | x) / P(negative | x) as a linear function of the current model.

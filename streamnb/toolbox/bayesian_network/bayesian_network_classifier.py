@@ -233,6 +233,11 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
             if y in tables.lookup(0) or tables.admits(0):
                 self.unlearn_one(x, y, w)
 
+    def sample(self, n: int, seed: int = 0, first: int = 0) -> list[tuple[dict[Any, Any], Any]]:
+        """Draw events with their labels, (x, label), from the network; see `BayesianNetwork.sample`."""
+        drawn = self.network.sample(n, seed, first)
+        return [({name: v for name, v in x.items() if name != self.target}, x[self.target]) for x in drawn]
+
     def state(self) -> State:
         """Return all that was learned. Raises TypeError for labels and names that JSON cannot hold."""
         meta, arrays = self.network.state()

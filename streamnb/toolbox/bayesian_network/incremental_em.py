@@ -259,7 +259,7 @@ class NetworkEM(Savable):
         return {name: value for name, value in as_event(x).items() if name in self.network.parents}
 
     def _learn_incomplete(self, x: Mapping[Any, Any], row: Sequence[int], weight: int) -> None:
-        self.network.meet(row, weight)
+        _meet(self.network, row, weight)
         parts = self._expected(row, weight)
         self.network.counted.recount((), parts)
         self.n_incomplete += 1
@@ -276,7 +276,7 @@ class NetworkEM(Savable):
     def _take_out(self, index: int) -> None:
         event = self._kept.take(index)
         self.network.counted.recount(self._parts.pop(index), ())
-        self.network.meet(self.network.encoded(event.x, adds=False), -event.weight)
+        _meet(self.network, self.network.encoded(event.x, adds=False), -event.weight)
 
     def _expected(self, row: Sequence[int], weight: int) -> Parts:
         """Return the cells in which an event is counted, with whole units in proportion to probability."""
@@ -307,3 +307,9 @@ class NetworkEM(Savable):
 
 
 _PARTS = ("part_ends", "part_variables", "part_weights", "part_codes")
+
+
+def _meet(network: BayesianNetwork, row: Sequence[int], weight: int) -> None:
+    """Count the values of an event, or remove them if `weight` (units) is negative; tables stay."""
+    network.counted.meet(row, weight)
+    network.n_events += 1 if weight > 0 else -1

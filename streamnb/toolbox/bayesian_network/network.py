@@ -12,6 +12,7 @@ import numpy as np
 from streamnb.errors import UnlearnError
 from streamnb.features.attributes import Nominal, check_attributes
 from streamnb.kernels.array_types import Floats, Ints
+from streamnb.statistics.counter_rng import pick, uniforms
 from streamnb.toolbox.bayesian_network.dag import Dag
 from streamnb.toolbox.bayesian_network.declared_cpts import given_tables
 from streamnb.toolbox.bayesian_network.factors import Factor
@@ -28,7 +29,7 @@ from streamnb.toolbox.bayesian_network.variable_elimination import NetworkInfere
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.nominal_values import as_event, value_text
 from streamnb.values.number_ranges import is_missing
-from streamnb.values.parameter_checks import check_mapping
+from streamnb.values.parameter_checks import check_mapping, check_whole
 from streamnb.values.savable import Savable
 from streamnb.values.state_validation import check_made, count
 from streamnb.values.type_aliases import Array, State
@@ -270,6 +271,35 @@ class BayesianNetwork(Savable):
         """
         return self._dag.d_separated(*(side(one, self._dag.number) for one in (a, b, given)))
 
+    def sample(self, n: int, seed: int = 0, first: int = 0) -> list[dict[Any, Any]]:
+        """Draw events from the product of the tables, parents before children.
+
+        Args:
+            n: number of events.
+            seed: seed of the counter-based generator: equal seed and number give the same event.
+            first: number of the first event.
+
+        Raises:
+            ValueError: if a variable has no value yet.
+
+        Examples:
+            >>> coin = BayesianNetwork({"a": [], "b": ["a"]}, values={"a": "HT", "b": "HT"})
+            >>> coin.sample(2)
+            [{'a': 'T', 'b': 'H'}, {'a': 'H', 'b': 'T'}]
+        """
+        check_whole("n", n, 0)
+        names = [self._dag.names[v] for v in self._dag.order]
+        tables = {name: self.table(name) for name in names}
+        if not all(tables.values()):
+            raise ValueError("one of these variables has no value yet")
+        parents, found = self.parents, []
+        for i in range(first, first + n):
+            x: dict[Any, Any] = {}
+            for name, u in zip(names, uniforms(seed, i * len(names), len(names)).tolist(), strict=True):
+                x[name] = pick(tables[name][tuple(x[above] for above in parents[name])], u)
+            found.append({name: x[name] for name in self._dag.names})
+        return found
+
     def learn_one(self, x: Values, w: float = 1.0) -> None:
         """Count an event `w` times (steps of 1/1024) in every table for which it is complete, or raise."""
         weight = units(w)
@@ -294,11 +324,6 @@ class BayesianNetwork(Savable):
         """Return the code of each variable of an event, -1 if it has none; new values are added if `adds`."""
         found: list[int] = self._row(self._texts(x), adds=adds).tolist()
         return found
-
-    def meet(self, row: Sequence[int], weight: int) -> None:
-        """Count the values of an event, or remove them if `weight` (units) is negative; tables stay."""
-        self.counted.meet(row, weight)
-        self.n_events += 1 if weight > 0 else -1
 
     def smoothed(self) -> SmoothedNetwork:
         """Return smoothing parameters for the kernels."""

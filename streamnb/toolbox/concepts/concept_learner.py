@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Self
 
@@ -216,6 +216,20 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         yes = ((1.0 - self.noise) * inside + self.noise * outside + half) / total
         no = ((1.0 - self.noise) * outside + self.noise * inside + half) / total
         return {self.negative: min(no, 1.0), self.positive: min(yes, 1.0)}
+
+    def sample(self, xs: Iterable[Any], hypothesis: Any, seed: int = 0, first: int = 0) -> list[Any]:
+        """Draw the label of each instance of one hypothesis: flipped with probability `noise`.
+
+        `hypothesis` is a hypothesis of the space, such as `map()` or a `draw`. An undecided one draws either
+        label. Returns pairs (x, label). Raises KeyError if the hypothesis is not in the space.
+        """
+        number, drawn = self._space.number(hypothesis), []
+        for i, x in enumerate(xs, first):
+            covering, undecided = self._space.judge(x)
+            yes = 1.0 - self.noise if number in covering else self.noise
+            yes = 0.5 if number in undecided else yes
+            drawn.append((x, self.positive if uniforms(seed, i, 1)[0] < yes else self.negative))
+        return drawn
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

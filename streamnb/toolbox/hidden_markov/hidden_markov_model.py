@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from streamnb.kernels.array_types import Floats
+from streamnb.statistics.counter_rng import pick, uniforms
 from streamnb.toolbox.hidden_markov.forward_backward import (
     ChainTables,
     as_logs,
@@ -21,7 +22,7 @@ from streamnb.toolbox.hidden_markov.initial_parameters import Distributions
 from streamnb.toolbox.hidden_markov.transitions import Counts
 from streamnb.toolbox.hidden_markov.viterbi import viterbi_path
 from streamnb.values.example_weights import units
-from streamnb.values.parameter_checks import check_amount, check_mapping
+from streamnb.values.parameter_checks import check_amount, check_mapping, check_whole
 from streamnb.values.savable import Savable
 from streamnb.values.state_validation import check_made
 from streamnb.values.type_aliases import Array, Flags, State
@@ -232,6 +233,49 @@ class HiddenMarkovModel(Savable):
         seen = symbols >= 0
         emitted = log_rows[symbols[seen], path[seen]]
         return math.fsum([chain.log_initial[path[0]], *chain.log_table[path[:-1], path[1:]], *emitted])
+
+    def sample(
+        self, n: int, length: int = 10, seed: int = 0, first: int = 0
+    ) -> list[tuple[list[Any], list[Any]]]:
+        """Draw sequences (observations, states): a first state, then a symbol and a next state in turn.
+
+        The model has no distribution of lengths, and no last state.
+
+        Args:
+            n: number of sequences.
+            length: observations of each.
+            seed: seed of the counter-based generator: equal seed, number and length give the same sequence.
+            first: number of the first sequence.
+
+        Raises:
+            ValueError: if no state or no symbol is declared or learned, or a number is negative.
+
+        Examples:
+            >>> coin = HiddenMarkovModel(
+            ...     initial={"s": 1.0}, transition={"s": {"s": 1.0}}, emission={"s": {"H": 0.5, "T": 0.5}}
+            ... )
+            >>> coin.sample(1, length=3)
+            [(['T', 'H', 'H'], ['s', 's', 's'])]
+        """
+        check_whole("n", n, 0)
+        check_whole("length", length, 0)
+        if not self.states or not self.symbols:
+            raise ValueError("no state or no symbol is declared or learned: there is nothing to draw")
+        initial, after, emits = (
+            self.initial_probabilities(),
+            self.transition_probabilities(),
+            self.emission_probabilities(),
+        )
+        drawn = []
+        for i in range(first, first + n):
+            chances = iter(uniforms(seed, i * 2 * length, 2 * length).tolist())
+            states: list[Any] = []
+            observations: list[Any] = []
+            for u in chances:
+                states.append(pick(after[states[-1]] if states else initial, u))
+                observations.append(pick(emits[states[-1]], next(chances)))
+            drawn.append((observations, states))
+        return drawn
 
     def encoded(self, observations: Iterable[Any]) -> EncodedObservations:
         """Return one sequence as input of the kernels, with rows only for the symbols that occur in it."""
