@@ -4,6 +4,10 @@ Letters are sent in any order: unreadable ones wait, while later ones are sent. 
 position is settled, and the note holds ranges of settled offsets above it. Offsets between two waiting
 letters count as settled, too, so the number of ranges is at most one more than waiting letters, and at most
 the number of sent letters.
+
+Letters that are never sent as they are can be corrected one at a time. The note holds their offsets
+separately, because the ranges cover them whether they were corrected or not. The newest hundreds are kept;
+older letters of this sort cannot be corrected any more, so that none is sent twice.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import binascii
 import zlib
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple
@@ -23,6 +27,7 @@ from streamnb.errors import LogError
 from streamnb.values.parameter_checks import pluralize
 
 _MOST_NOTE = 4000  # characters: a broker keeps 4,096 (offset.metadata.max.bytes)
+_MOST_CORRECTED = 1000  # characters of it for letters that were corrected
 DONE = {
     "prediction-oversize": "its event was learned",
     "repeated": "its event had come before",
@@ -38,6 +43,8 @@ Range = tuple[int, int]
 """First offset, and the offset after the last."""
 
 
+SETTLED = "it was sent again, corrected or skipped before"
+"""Why a letter is not sent: its record is not sent twice."""
 _MORE = "; there may be more: `streamnb dlq replay` looks at all"
 _PASSED = "; those settled before are not counted here, `streamnb dlq list` counts all"
 
@@ -65,7 +72,9 @@ class ResentDeadLetters:
 
     def __init__(self, at: Forwarded | None = None) -> None:
         self.start = 0 if at is None else at.offset
-        self._known = [] if at is None else _decoded(at.note)
+        self._known, self._corrected = _Ranges(self.start), _Ranges(0)
+        if at is not None and at.note:
+            self._known, self._corrected = _decoded(at.note)
         self._settled: list[Range] = []  # in this pass, each with a letter that was sent
         self._begin = self.start  # start of the current range
         self._has_sent = False  # in that range
@@ -73,8 +82,33 @@ class ResentDeadLetters:
 
     def has(self, offset: int) -> bool:
         """Return True if a letter is settled."""
-        place = bisect_right(self._known, offset, key=itemgetter(0)) - 1
-        return offset < self.start or (place >= 0 and offset < self._known[place][1])
+        return offset < self.start or self._known.has(offset)
+
+    def why_settled(self, offset: int, reason: str) -> str:
+        """Return why a letter can neither be corrected nor skipped; empty if it can."""
+        if reason not in NEVER:
+            return SETTLED if self.has(offset) else ""
+        if offset < self._corrected.start:
+            return f"{SETTLED}; or too many newer ones were corrected since"
+        return SETTLED if self._corrected.has(offset) else ""
+
+    def settle(self, letters: Iterable[tuple[int, str]]) -> Forwarded:
+        """Return what the log has to keep once single letters are settled, given as offset and reason.
+
+        Raises LogError if the note cannot hold the letters that wait between them.
+        """
+        known, corrected = self._known.ranges, self._corrected.ranges
+        for offset, reason in letters:
+            (corrected if reason in NEVER else known).append((offset, offset + 1))
+        joined = _Ranges(self.start, known)
+        fixed = _Ranges(self._corrected.start, corrected).within(_MOST_CORRECTED)
+        note = _encoded(joined, fixed)
+        if len(note) > _MOST_NOTE:
+            raise LogError(
+                "too many dead letters wait between settled ones: send or skip the oldest first "
+                "(`streamnb dlq replay`)"
+            )
+        return Forwarded(joined.start, note)
 
     def send(self) -> None:
         """Mark the next letter as sent."""
@@ -91,19 +125,12 @@ class ResentDeadLetters:
 
         The oldest letters wait no more when the note cannot hold what lies between all of them.
         """
-        later = [(max(first, end), after) for first, after in self._known if after > end]
+        later = [(max(first, end), after) for first, after in self._known.ranges if after > end]
         ranges = [*self._settled, *([(self._begin, end)] if self._has_sent else []), *later]
-        start, joined = self.start, list[Range]()
-        for first, after in ranges:
-            if first <= start:
-                start = max(start, after)
-            elif joined and first <= joined[-1][1]:
-                joined[-1] = joined[-1][0], max(joined[-1][1], after)
-            else:
-                joined.append((first, after))
-        while len(note := _encoded(start, joined)) > _MOST_NOTE:
-            start, joined = joined[len(joined) // 10][1], joined[len(joined) // 10 + 1 :]
-        return Forwarded(start, note), bisect_left(self._waiting, start)
+        joined = _Ranges(self.start, ranges)
+        while len(note := _encoded(joined, self._corrected)) > _MOST_NOTE:
+            joined = joined.without_oldest()
+        return Forwarded(joined.start, note), bisect_left(self._waiting, joined.start)
 
     def _close(self, offset: int) -> None:
         if self._has_sent:
@@ -111,23 +138,69 @@ class ResentDeadLetters:
         self._has_sent = False
 
 
-def _encoded(start: int, ranges: Sequence[Range]) -> str:
-    ends = [start, *(end for one in ranges for end in one)]
-    steps = " ".join(str(after - before) for before, after in pairwise(ends))
-    raw = base64.b85encode(zlib.compress(f"{start} {steps}".encode(), 9)).decode()
-    return raw if ranges else ""
+class _Ranges:
+    """All offsets below `start`, and disjoint ranges above it in ascending order."""
+
+    def __init__(self, start: int, ranges: Iterable[Range] = ()) -> None:
+        self.start, self._ranges = start, list[Range]()
+        for first, after in sorted(ranges):
+            if first <= self.start:
+                self.start = max(self.start, after)
+            elif self._ranges and first <= self._ranges[-1][1]:
+                self._ranges[-1] = self._ranges[-1][0], max(self._ranges[-1][1], after)
+            else:
+                self._ranges.append((first, after))
+
+    @property
+    def ranges(self) -> list[Range]:
+        """A copy of the ranges."""
+        return self._ranges.copy()
+
+    def has(self, offset: int) -> bool:
+        """Return True if an offset is in a range."""
+        place = bisect_right(self._ranges, offset, key=itemgetter(0)) - 1
+        return place >= 0 and offset < self._ranges[place][1]
+
+    def without_oldest(self) -> _Ranges:
+        """Return the ranges above about a tenth of them, which count as settled."""
+        place = len(self._ranges) // 10
+        return _Ranges(self._ranges[place][1], self._ranges[place + 1 :])
+
+    def within(self, most: int) -> _Ranges:
+        """Return the newest ranges that fit into `most` characters; older offsets count as settled."""
+        kept = self
+        while len(_compressed(str(kept))) > most:
+            kept = kept.without_oldest()
+        return kept
+
+    def __str__(self) -> str:
+        ends = [self.start, *(end for one in self._ranges for end in one)]
+        return " ".join([str(self.start), *(str(after - before) for before, after in pairwise(ends))])
+
+    @classmethod
+    def parse(cls, text: bytes) -> _Ranges:
+        """Return the ranges of a text. Raises ValueError."""
+        ends = list(map(int, text.split()))
+        for place in range(1, len(ends)):
+            ends[place] += ends[place - 1]
+        return cls(ends[0], zip(ends[1::2], ends[2::2], strict=True))
 
 
-def _decoded(note: str) -> list[Range]:
-    if not note:
-        return []
+def _compressed(text: str) -> str:
+    return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _encoded(known: _Ranges, corrected: _Ranges) -> str:
+    is_plain = not (known.ranges or corrected.ranges or corrected.start)
+    return "" if is_plain else _compressed(f"{known}/{corrected}")
+
+
+def _decoded(note: str) -> tuple[_Ranges, _Ranges]:
     try:
-        ends = list(map(int, zlib.decompress(base64.b85decode(note)).split()))
-    except (ValueError, zlib.error, binascii.Error) as error:
+        known, corrected = zlib.decompress(base64.b85decode(note)).split(b"/")
+        return _Ranges.parse(known), _Ranges.parse(corrected)
+    except (ValueError, IndexError, zlib.error, binascii.Error) as error:
         raise LogError(
             f"the note of which dead letters were sent cannot be read ({note[:20]}...): something other than "
             "`streamnb dlq replay` has written it"
         ) from error
-    for place in range(1, len(ends)):
-        ends[place] += ends[place - 1]
-    return list(zip(ends[1::2], ends[2::2], strict=True))

@@ -35,6 +35,8 @@ _WRITES: Mapping[tuple[str, str], Role] = {
     ("POST", "/page/label"): "label",
     ("POST", "/page/undo"): "label",
     ("POST", "/page/replay"): "admin",
+    ("POST", "/page/dead-letters/correct"): "admin",
+    ("POST", "/page/dead-letters/skip"): "admin",
 }
 """Requests that write, and the role that each needs; all other requests need `ask`."""
 _MOST_CLIENTS = 10_000

@@ -24,6 +24,7 @@ from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError
 from streamnb.events import Event, LabelRecord
 from streamnb.queries.answers import explained, known_of
 from streamnb.queries.query_model import QueryModel, readiness
+from streamnb.serving.dead_letter_forms import Replaying
 from streamnb.serving.fast_path import PATH, answered
 from streamnb.serving.http_events import EventSending, add_sending
 from streamnb.serving.http_labels import add_labels, check_path, has_refused, too_many_sources
@@ -38,7 +39,7 @@ from streamnb.serving.http_schemas import (
     Token,
     Why,
 )
-from streamnb.serving.live_page import PageActions, Replaying, add_pages
+from streamnb.serving.live_page import PageActions, add_pages
 from streamnb.serving.problem_details import MEDIA_TYPE, ProblemError, encoded_problem
 from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.record_feed import RecordFeed

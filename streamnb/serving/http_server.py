@@ -23,11 +23,11 @@ from streamnb.config import Config
 from streamnb.errors import AddressTaken, ConfigError
 from streamnb.events import LabelRecord
 from streamnb.serving.access import Tokens
+from streamnb.serving.dead_letter_forms import Replaying
 from streamnb.serving.fast_path import FastPath
 from streamnb.serving.http_api import application, metrics_of
 from streamnb.serving.http_events import EventSending
 from streamnb.serving.limits import RequestLimits
-from streamnb.serving.live_page import Replaying
 from streamnb.serving.problem_details import MEDIA_TYPE, encoded_problem
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.record_feed import RecordFeed

@@ -6,19 +6,18 @@ import hmac
 import html
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
-from anyio import CapacityLimiter, Lock, sleep
-from anyio.to_thread import run_sync
+from anyio import Lock, sleep
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 
 from streamnb.charts import Markup, joined, stylesheet, tag
 from streamnb.charts.html_markup import visible
-from streamnb.runtime.resent_dead_letters import ResendResult
+from streamnb.serving.dead_letter_forms import Replaying, add_dead_letter_forms
 from streamnb.serving.live_views import TITLES, PageViews
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.replica import Replica
@@ -40,11 +39,6 @@ _HEADERS = {
 }
 
 
-Replaying = Callable[[frozenset[str], bool], ResendResult]
-"""Sends the dead letters at some places again, or all for an empty set; or only previews that."""
-_LETTER = "letter:"
-
-
 Saying = Callable[[str, str | None], Awaitable[None]]
 """Writes a label of the page."""
 
@@ -64,7 +58,9 @@ class PageActions(NamedTuple):
 def add_pages(app: FastAPI, watch: RecentRecords, replica: Replica, writing: PageActions) -> None:
     """Mount the page, which shows `watch`, queries `replica`, and writes by `writing`."""
     csrf = secrets.token_urlsafe(32)
-    views = PageViews(watch, replica, csrf, is_writable=writing.say is not None)
+    views = PageViews(
+        watch, replica, csrf, is_writable=writing.say is not None, can_send=writing.replay is not None
+    )
     frame = _PageFrame(watch.config.model.name, views, csrf)
     _add_forms(app, frame, csrf, writing)
 
@@ -74,7 +70,9 @@ def add_pages(app: FastAPI, watch: RecentRecords, replica: Replica, writing: Pag
 
     @app.get("/page/page.css", include_in_schema=False)
     def style() -> Response:
-        return Response(stylesheet() + _file("page.css"), media_type="text/css", headers=_HEADERS)
+        return Response(
+            stylesheet() + _file("page.css") + _file("work.css"), media_type="text/css", headers=_HEADERS
+        )
 
     @app.get("/page/page.js", include_in_schema=False)
     def script() -> Response:
@@ -115,18 +113,8 @@ def _add_forms(app: FastAPI, frame: _PageFrame, csrf: str, writing: PageActions)
         return frame.answer(request, "try", frame.views.tried(found.get("text", "")))
 
     _add_label_forms(app, frame, sent, writing)
-    one_sends = CapacityLimiter(1)
-
-    @app.post("/page/replay", include_in_schema=False)
-    async def replay(request: Request, found: dict[str, str] = sent) -> Response:
-        if writing.replay is None or one_sends.available_tokens < 1:
-            raise HTTPException(_CONFLICT, "dead letters are being sent: wait for what comes of it")
-        places = frozenset(name.removeprefix(_LETTER) for name in found if name.startswith(_LETTER))
-        is_sure = "sure" in found
-        came = await run_sync(writing.replay, places, not is_sure, limiter=one_sends)
-        told = tag("p", f"{came.message('sent' if is_sure else 'would be sent')}.", class_="done")
-        form = None if is_sure or not came.sent else frame.sure(places, came.sent)
-        return frame.answer(request, "dead-letters", joined([told, form]))
+    views = frame.views
+    add_dead_letter_forms(app, frame, sent, views.dead_letters, views.desk, writing.replay, views.csrf_field)
 
 
 def _add_label_forms(app: FastAPI, frame: _PageFrame, sent: Any, writing: PageActions) -> None:
@@ -221,9 +209,16 @@ class _PageFrame:
     def __init__(self, model: str, views: PageViews, csrf: str) -> None:
         self._model, self.views, self._csrf = model, views, csrf
 
-    def answer(self, request: Request, name: str, made: Markup) -> Response:
-        """Return the result of a form, within its page for requests without the script."""
-        return _html(made if "x-live" in request.headers else self.page(name, {}, made))
+    def answer(
+        self, request: Request, name: str, made: Markup, above: Callable[[Markup], Markup] | None = None
+    ) -> Response:
+        """Return the result of a form, within its page for requests without the script.
+
+        `above` returns the part above the list, with the result in it; None shows the usual part.
+        """
+        if "x-live" in request.headers:
+            return _html(made)
+        return _html(self.page(name, {}, made) if above is None else self.page(name, {}, above=above(made)))
 
     def written(self, told: Markup) -> Markup:
         """Return the page after a label was sent without the script.
@@ -233,7 +228,9 @@ class _PageFrame:
         back = tag("p", tag("a", "Back to the predictions", href="/page/events"))
         return self._whole("events", tag("h1", TITLES["events"]), told, back)
 
-    def page(self, name: str, asked: dict[str, str], answer: Markup | None = None) -> Markup:
+    def page(
+        self, name: str, asked: dict[str, str], answer: Markup | None = None, above: Markup | None = None
+    ) -> Markup:
         """Return a whole page, which also works without its script."""
         if name == "review":  # the list stays as it is; its live part counts newer predictions
             asked = {**asked, "since": str(self.views.n_predictions)}
@@ -244,10 +241,10 @@ class _PageFrame:
             "review": lambda: self.views.review.queue(asked),
             "events": lambda: self._search(asked),
             "try": self._try,
-            "dead-letters": self._replay,
+            "dead-letters": lambda: self.views.dead_letters.above(asked),
             "model": lambda: self.views.learned.form(asked),
         }
-        above = forms[name]() if name in forms else None
+        above = forms[name]() if name in forms and above is None else above
         return self._whole(name, tag("h1", TITLES[name]), above, said, live)
 
     def undo(self, id_: str, written: str, before: str | None) -> Markup:
@@ -286,20 +283,6 @@ class _PageFrame:
         ]
         form = {"method": "post", "action": "/page/try", "class_": "ask tall", "data_send": True}
         return tag("form", self._csrf_field(), *fields, **form)
-
-    def _replay(self) -> Markup:
-        told = (
-            "Those marked below, or all, up to 5,000 at once: what can be read now, and was not sent before."
-        )
-        form = {"method": "post", "action": "/page/replay", "class_": "ask", "data_send": True, "id": "again"}
-        return tag("form", self._csrf_field(), tag("button", "Send again ..."), tag("span", told), **form)
-
-    def sure(self, places: Iterable[str], n: int) -> Markup:
-        """Return the form that confirms that letters are sent."""
-        marked = (tag("input", type="hidden", name=f"{_LETTER}{place}", value=1) for place in sorted(places))
-        field = tag("input", type="hidden", name="sure", value=1)
-        form = {"method": "post", "action": "/page/replay", "class_": "ask", "data_send": True}
-        return tag("form", self._csrf_field(), field, *marked, tag("button", f"Send {n:,} again"), **form)
 
     def _navigation(self, current: str) -> Markup:
         links = (

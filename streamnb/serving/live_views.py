@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from streamnb.charts import Bar, Markup, Series, bars, count, joined, line, number, percent, table, tag
+from streamnb.charts import Bar, Markup, Series, bars, count, joined, line, number, percent, tag
 from streamnb.charts.html_markup import visible
 from streamnb.engine.processing.named_classes import ranked_by_class
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
@@ -24,7 +24,7 @@ from streamnb.queries.answers import explained, value_name
 from streamnb.reports import report_charts
 from streamnb.reports.report_charts import card, listing, missing, tile
 from streamnb.reports.text_tables import action_text
-from streamnb.runtime.resent_dead_letters import DONE, NEVER
+from streamnb.serving.dead_letter_view import DeadLetterView
 from streamnb.serving.learned_views import ModelPage
 from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.replica import Replica
@@ -46,7 +46,6 @@ TITLES = {
 _ROWS, _CHOICES, _TOP = 25, 5, 8
 _STALLED_SECONDS = 15.0
 _MOST_TRIED = 32 << 10  # characters
-_PLACE = ("reason", "path", "topic", "partition", "offset")
 _NO_REPORT = "No report yet. A learner writes one about each second: `streamnb run`"
 
 
@@ -58,11 +57,17 @@ class PageViews:
         replica: the model.
         csrf: the secret that each form carries.
         is_writable: True if labels can be written.
+        can_send: True if dead letters can be sent again.
     """
 
-    def __init__(self, watch: RecentRecords, replica: Replica, csrf: str, *, is_writable: bool) -> None:
+    def __init__(
+        self, watch: RecentRecords, replica: Replica, csrf: str, *, is_writable: bool, can_send: bool = True
+    ) -> None:
         self._watch, self._replica, self._csrf, self._is_writable = watch, replica, csrf, is_writable
         self.learned = ModelPage(watch.config, replica)
+        self.csrf_field = tag("input", type="hidden", name="csrf", value=csrf)
+        self.desk = watch.dead_letters
+        self.dead_letters = DeadLetterView(watch, self.csrf_field, is_writable=can_send)
         self.review = ReviewView(watch, self, "" if is_writable else _NO_LABELS)
 
     def alike_label(self, label: str) -> str | None:
@@ -88,6 +93,10 @@ class PageViews:
         """Return the part of a page that changes."""
         if name == "model":  # queries the replica, so it must not hold the lock of `watch`
             return self.learned.shown(asked)
+        if name == "dead-letters":  # queries the log, too
+            with self._watch.lock:
+                trouble = self._trouble()
+            return joined([trouble, *self.dead_letters.listing(asked)])
         shown: dict[str, Callable[[], Iterable[object]]] = {
             "": self._overview,
             "review": lambda: self.review.news(asked, _number_of(asked.get("since", ""))),
@@ -96,7 +105,6 @@ class PageViews:
             "quality": self._quality,
             "posterior": lambda: report_charts.posterior(list(self._watch.points)),
             "labels": self._labels,
-            "dead-letters": self._letters,
             "operations": self._operations,
         }
         with self._watch.lock:
@@ -326,27 +334,6 @@ class PageViews:
         rows = [(one.id, one.label or "(taken back)", one.source, one.weight) for one in newest]
         yield listing("Newest labels", ["event", "label", "source", "weight"], rows, "None yet.")
 
-    def _letters(self) -> Iterator[Markup]:
-        letters = list(self._watch.letters)
-        if not letters:
-            yield missing("No dead letters among the records read.")
-            return
-        reasons, sizes = Counter[str](), Counter[str]()
-        for one in letters:
-            reason = one.about.get("reason", "?")
-            reasons[reason] += 1
-            sizes[reason] += one.size
-        yield _bars(f"Reasons of the newest {len(letters):,}", reasons.most_common())
-        yield _bars("Their bytes", sizes.most_common())
-        rows = []
-        for one in letters[: -_ROWS - 1 : -1]:
-            reason, path, *place = (one.about.get(key, "?") for key in _PLACE)
-            whence = "{}/{}@{}".format(*place)
-            rows.append((_mark(one.place, reason), reason, path, whence, tag("code", one.value)))
-        header = ["letter", "reason", "path", "from", "beginning of the record"]
-        made = tag("h2", "Newest"), table(header, rows)
-        yield tag("section", *made, class_="card wide", data_hold=True)
-
     def _operations(self) -> Iterator[Markup]:
         commits, folder, now = list(self._watch.commits), self._watch.config.snapshot_folder, time.time()
         if not commits:
@@ -397,17 +384,6 @@ def _bars(title: str, rows: Iterable[tuple[str, float]]) -> Markup:
 def _shares(title: str, given: Mapping[str, float]) -> Markup:
     rows = sorted(given.items(), key=lambda item: -item[1])[:_TOP]
     return card(bars(title, [Bar(*row) for row in rows], text=percent, most=1.0))
-
-
-def _mark(place: str, reason: str) -> Markup:
-    if reason in NEVER:
-        return tag("span", place, " ", tag("span", _never(reason), class_="soft"))
-    box = tag("input", type="checkbox", name=f"letter:{place}", value=1, form="again", id=f"letter:{place}")
-    return tag("span", box, tag("label", place, for_=f"letter:{place}"), class_="check")
-
-
-def _never(reason: str) -> str:
-    return f"never sent: {DONE.get(reason, 'its bytes cannot be read')}"
 
 
 def _tag(text: str, label: str = "", style: str = "") -> Markup:

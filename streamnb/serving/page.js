@@ -305,9 +305,10 @@ if (search) {
   search.addEventListener("input", () => {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
-      const asked = new URLSearchParams(new FormData(search)).toString();
-      live.dataset.live = `/page/events/live?${asked}`;
-      history.replaceState(null, "", `/page/events?${asked}`);
+      const asked = new URLSearchParams([...new FormData(search)].filter(([, value]) => value)).toString();
+      const path = search.getAttribute("action");
+      live.dataset.live = `${path}/live?${asked}`;
+      history.replaceState(null, "", `${path}?${asked}`);
       refresh();
     }, 150);
   });

@@ -19,6 +19,7 @@ from streamnb.events import Drift, LabelRecord, MetricsReport, Prediction
 from streamnb.formats.codec import decode_metrics, decode_prediction
 from streamnb.formats.journal_record import JournalRecord, decode_journal
 from streamnb.queries.resolved_labels import ResolvedLabels
+from streamnb.serving.dead_letter_desk import DeadLetterDesk
 from streamnb.serving.log_follower import FollowerThread
 from streamnb.serving.recent_events import RecentEvents
 from streamnb.values.messages import Message
@@ -102,6 +103,7 @@ class RecentRecords(FollowerThread):
         missing: topics that there are not.
         is_loading: whether it is still on its way to the end.
         events: the events of predictions, read on demand.
+        dead_letters: single dead letters, read and settled on demand.
     """
 
     _again = "the page reads again"
@@ -111,11 +113,13 @@ class RecentRecords(FollowerThread):
         super().__init__(config, tell)
         self.problem = "nothing has been read yet"
         self.events = RecentEvents(config)
+        self.dead_letters = DeadLetterDesk(config)
         self._clear()
 
     def close(self) -> None:
         """Follow no more, and read no more events."""
         self.events.close()
+        self.dead_letters.close()
         super().close()
 
     def _clear(self) -> None:

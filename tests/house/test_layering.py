@@ -95,7 +95,7 @@ ONLY_IN = {
     "prometheus_client": {"serving/http_api.py", "telemetry/prometheus_quality.py", "telemetry/prometheus_sensor.py"},
     "fastapi": {
         "serving/http_api.py", "serving/http_events.py", "serving/http_labels.py",
-        "serving/http_records.py", "serving/live_page.py",
+        "serving/http_records.py", "serving/live_page.py", "serving/dead_letter_forms.py",
     },
     "httpx": {"client.py"},
     "pydantic": {"serving/http_schemas.py"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import json
 import re
@@ -35,6 +34,7 @@ from streamnb.serving.limits import RequestLimits
 from streamnb.serving.live_views import TITLES, PageViews
 from streamnb.serving.log_follower import FairLock
 from streamnb.serving.recent_records import RecentRecords
+from tests.support.asgi_request import ORIGIN, page_request
 from tests.support.late import Stream, late_learner
 from tests.support.program import until
 
@@ -530,36 +530,13 @@ def ask(full, said):
 
     def asked(path, fields=None, token="", **headers):
         app = apps.setdefault(token, made(token))
-        path, _, query = path.partition("?")
-        body = urlencode(fields).encode() if fields is not None else b""
-        given = {"host": "localhost:8000"} | {
-            name.replace("_", "-"): value for name, value in headers.items()
-        }
-        scope = {
-            "type": "http", "method": "GET" if fields is None else "POST", "path": path, "raw_path": path.encode(),
-            "query_string": query.encode(), "headers": [(k.encode(), v.encode()) for k, v in given.items()],
-            "http_version": "1.1", "scheme": "http", "server": ("localhost", 8000), "client": ("127.0.0.1", 1), "root_path": "",
-        }  # fmt: skip
-        sent = []
-
-        async def receive():
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def send(message):
-            sent.append(message)
-
-        asyncio.run(app(scope, receive, send))
-        text = b"".join(one.get("body", b"") for one in sent[1:]).decode()
-        return sent[0]["status"], {k.decode(): v.decode() for k, v in sent[0]["headers"]}, text
+        return page_request(app, path, fields, **headers)
 
     return asked
 
 
 def csrf_of(page):
     return re.search(r'name="csrf" value="([^"]+)"', page)[1]
-
-
-ORIGIN = {"origin": "http://localhost:8000"}
 
 
 def test_a_label_is_written_by_a_form_of_this_page_alone(ask, said):
@@ -717,10 +694,13 @@ def test_letters_that_can_never_be_sent_cannot_be_marked(empty):
         empty._add_dead_letter(record(b"{}", reason=reason)._replace(offset=n))
     made = views(empty).live("dead-letters", {})
     assert re.findall(r'name="letter:([^"]+)"', made) == ["0/4", "0/0"]
-    assert re.findall(r">(0/.) <[^>]+>never sent: ([^<]+)<", made) == [
+    rows = [" ".join(Reader(row).texts) for row in made.split("<tr>")[2:]]
+    assert [(row[:3], row.partition("never sent: ")[2].split(" {")[0]) for row in rows] == [
+        ("0/4", ""),
         ("0/3", "its event was learned"),
         ("0/2", "its event had come before"),
         ("0/1", "its bytes cannot be read"),
+        ("0/0", ""),
     ]
 
 

@@ -12,62 +12,27 @@ from contextlib import closing
 from functools import partial
 from itertools import chain, groupby, takewhile
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from streamnb.cli.commands.read import records_of
 from streamnb.config import Config
-from streamnb.engine.ports import Log, NewRecord, Partition, Record
-from streamnb.errors import ConfigError, LogError, MalformedEvent, OutOfRange, UnknownTopic
-from streamnb.formats.codec import decode_event, decode_label
-from streamnb.formats.event_schema import EventSchema
+from streamnb.engine.ports import Log, Partition
 from streamnb.formats.terminal_text import emit, printable
 from streamnb.reports.text_columns import table
 from streamnb.runtime import context
-from streamnb.runtime.resent_dead_letters import DONE, NEVER, OF_BYTES, ResendResult, ResentDeadLetters
+from streamnb.runtime.resent_dead_letters import NEVER, SETTLED, ResendResult, ResentDeadLetters
+from streamnb.runtime.stored_dead_letters import (
+    DeadLetterReplay,
+    ReplayOutcome,
+    StoredDeadLetter,
+    letter_at,
+)
 from streamnb.values.messages import Message
 
 _AT_ONCE = 500
 _MOST_BYTES = 4 << 20  # batch size, plus one record
 _MOST_TOLD = 20  # dead letters whose reason is printed
 _SHOWN = 60  # characters of a value in a list
-_ORIGINAL = "original."
-_WHENCE = "dead-letter"
-_STILL_FAILS = "it still fails under this configuration"
-
-
-class _StoredDeadLetter(NamedTuple):
-    record: Record
-    headers: Mapping[str, str]
-
-    @classmethod
-    def from_record(cls, record: Record) -> _StoredDeadLetter:
-        return cls(record, {name: value.decode(errors="replace") for name, value in record.headers})
-
-    @property
-    def place(self) -> str:
-        return f"{self.record.partition.number}/{self.record.offset}"
-
-    @property
-    def reason(self) -> str:
-        return self.headers.get("reason", "unknown")
-
-    @property
-    def whence(self) -> str:
-        return "/".join(self.headers.get(name, "?") for name in ("topic", "partition", "offset"))
-
-    def summary(self) -> dict[str, Any]:
-        """Return all fields for JSON."""
-        record = self.record
-        return {
-            "place": self.place,
-            "reason": self.reason,
-            "path": self.headers.get("path", ""),
-            "from": self.whence,
-            "ts": record.timestamp,
-            "key": None if record.key is None else record.key.decode(errors="replace"),
-            "headers": dict(self.headers),
-            "value": record.value.decode(errors="replace"),
-        }
 
 
 def run(options: argparse.Namespace) -> int:
@@ -82,11 +47,11 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
     """Count dead letters by reason and keep only the last of each partition in memory."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    ends: defaultdict[Partition, deque[_StoredDeadLetter]] = defaultdict(partial(deque, maxlen=options.limit))
+    ends: defaultdict[Partition, deque[StoredDeadLetter]] = defaultdict(partial(deque, maxlen=options.limit))
     handed = log.forwarded(config.topics.dead_letters)
     waiting = never = 0
     sent = {partition: ResentDeadLetters(at) for partition, at in handed.items()}
-    for letter in map(_StoredDeadLetter.from_record, records_of(log, config.topics.dead_letters, Counter())):
+    for letter in map(StoredDeadLetter.from_record, records_of(log, config.topics.dead_letters, Counter())):
         counts[letter.reason] += 1
         sizes[letter.reason] += len(letter.record.value)
         was_sent = (found := sent.get(letter.record.partition)) and found.has(letter.record.offset)
@@ -116,17 +81,8 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
 
 
 def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
-    topic = config.topics.dead_letters
-    number, _, offset = options.place.partition("/")
-    if not (number.isdecimal() and offset.isdecimal()):
-        raise ConfigError(
-            f"PLACE: expected PARTITION/OFFSET as `streamnb dlq list` has it, got {options.place!r}"
-        )
-    found = _at(log, topic, int(number), int(offset))
-    if found is None:
-        raise LogError(f"there is no dead letter {options.place} in {topic} of {config.log.url}")
-    letter = _StoredDeadLetter.from_record(found)
-    summary, fate = letter.summary(), _DeadLetterReplay(config, log).judged(letter)
+    letter = letter_at(log, config, options.place)
+    summary, fate = letter.summary(), DeadLetterReplay(config, log).judged(letter)
     now = fate.message
     if options.json:
         print(json.dumps(summary | {"now": now or "it can be read"}))
@@ -140,76 +96,6 @@ def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
     print(f"now     {printable(now or 'it can be read: streamnb dlq replay sends it again')}\n")
     print(printable(summary["value"]))
     return 0
-
-
-def _at(log: Log, topic: str, number: int, offset: int) -> Record | None:
-    """Return the record at an offset; None if the partition or record does not exist."""
-    place = Partition(topic, number)
-    found = log.read(place, offset, 1) if place in log.partitions(topic) else ()
-    return found[0] if found and found[0].offset == offset else None
-
-
-class _ReplayOutcome(NamedTuple):
-    """The record to send, or the reason for not sending it, which a configuration may change."""
-
-    record: NewRecord | None
-    why: str = ""
-    detail: str = ""
-    may_change: bool = False
-
-    @property
-    def message(self) -> str:
-        """Return the reason as text; empty for a record that is sent."""
-        return f"not sent: {self.why}{self.detail}" if self.why else ""
-
-
-class _DeadLetterReplay:
-    def __init__(self, config: Config, log: Log) -> None:
-        self._schema: EventSchema = context.schema(config)
-        self._topics = {*config.topics.events, config.topics.labels} - {""}
-        self._labels = config.topics.labels
-        self._log = log
-
-    def judged(self, letter: _StoredDeadLetter) -> _ReplayOutcome:
-        """Return the record, or the reason: no record is sent that would be rejected again."""
-        topic = letter.headers.get("topic", "")
-        if letter.reason in DONE:
-            return _ReplayOutcome(None, DONE[letter.reason])
-        if topic not in self._topics:
-            why = "this configuration reads no topic of its name"
-            return _ReplayOutcome(None, why, f": {topic}", may_change=True)
-        found = self._record(letter, topic)
-        if found is None:
-            return _ReplayOutcome(
-                None, "the letter is not whole, and its record is gone", f": {letter.whence}"
-            )
-        try:
-            if topic == self._labels:
-                decode_label(found.value, self._schema, time.time())
-            else:
-                decode_event(found.value, self._schema, found.key, time.time())
-        except MalformedEvent as error:
-            if error.reason in OF_BYTES:
-                return _ReplayOutcome(None, f"no configuration can read its bytes ({error.reason})")
-            return _ReplayOutcome(None, f"{_STILL_FAILS} ({error.reason})", f": {error}", may_change=True)
-        return _ReplayOutcome(found._replace(headers=(*found.headers, (_WHENCE, letter.place.encode()))))
-
-    def _record(self, letter: _StoredDeadLetter, topic: str) -> NewRecord | None:
-        """Return the original record, from its own topic if the dead letter is truncated."""
-        key, value, headers = letter.record.key, letter.record.value, letter.record.headers
-        original = [
-            (name.removeprefix(_ORIGINAL), content) for name, content in headers if name.startswith(_ORIGINAL)
-        ]
-        if not letter.headers.keys().isdisjoint({"truncated", "key-dropped", "headers-dropped"}):
-            try:
-                found = _at(self._log, topic, int(letter.headers["partition"]), int(letter.headers["offset"]))
-            except (KeyError, ValueError, OutOfRange, UnknownTopic):
-                return None
-            if found is None:
-                return None
-            key, value, original = found.key, found.value, list(found.headers)
-        kept = tuple((name, content) for name, content in original if name != _WHENCE)
-        return NewRecord(topic, key, value, kept)
 
 
 def _replay(options: argparse.Namespace, config: Config, log: Log) -> int:
@@ -243,7 +129,7 @@ class Selection(NamedTuple):
         """True if neither places nor reasons are given."""
         return not self.places and not self.reasons
 
-    def has(self, letter: _StoredDeadLetter) -> bool:
+    def has(self, letter: StoredDeadLetter) -> bool:
         """Return whether a dead letter is selected."""
         return self.is_all or letter.place in self.places or letter.reason in self.reasons
 
@@ -272,7 +158,7 @@ def send_again(
         seconds: stop after this time.
     """
     topic, deadline = config.topics.dead_letters, time.monotonic() + seconds
-    replay, why, n_sent = _DeadLetterReplay(config, log), Counter[str](), 0
+    replay, why, n_sent = DeadLetterReplay(config, log), Counter[str](), 0
     since = dict(log.forwarded(topic))
     walks = {partition: ResentDeadLetters(since.get(partition)) for partition in log.partitions(topic)}
     missing = set(selected.places)
@@ -302,33 +188,33 @@ def send_again(
     return ResendResult(n_sent, why, has_passed=passed)
 
 
-_SETTLED = "it was sent before, or there is no such letter"
+_SETTLED = f"{SETTLED}, or there is no such letter"
 _CAME_BACK = "its record was sent again before, and was refused again"
 _GIVEN_UP = "too many wait between those that were sent, and the oldest are given up"
 
 
 def _walked(
-    letters: Sequence[_StoredDeadLetter],
+    letters: Sequence[StoredDeadLetter],
     walk: ResentDeadLetters,
-    replay: _DeadLetterReplay,
+    replay: DeadLetterReplay,
     selected: Selection,
-) -> Iterator[tuple[_StoredDeadLetter, _ReplayOutcome]]:
+) -> Iterator[tuple[StoredDeadLetter, ReplayOutcome]]:
     """Yield the outcome of each selected dead letter that was not sent before; `walk` records all."""
     for letter in letters:
         offset = letter.record.offset
         if walk.has(offset):
             walk.send()
             if letter.place in selected.places:
-                yield letter, _ReplayOutcome(None, _SETTLED)
+                yield letter, ReplayOutcome(None, _SETTLED)
         elif not selected.has(letter):
             if letter.reason not in NEVER:
                 walk.wait(offset)
         else:
             fate = replay.judged(letter)
-            back = letter.headers.get(f"{_ORIGINAL}{_WHENCE}")
-            if fate.record is not None and selected.is_all and back is not None:
+            back = letter.came_back_from
+            if fate.record is not None and selected.is_all and back:
                 how = f": it was {back}; to try it again, name it: {letter.place}"
-                fate = _ReplayOutcome(None, _CAME_BACK, how, may_change=True)
+                fate = ReplayOutcome(None, _CAME_BACK, how, may_change=True)
             if fate.record is not None:
                 walk.send()
             elif fate.may_change:
@@ -336,12 +222,12 @@ def _walked(
             yield letter, fate
 
 
-def _parts(log: Log, topic: str, since: Mapping[Partition, int]) -> Iterator[list[_StoredDeadLetter]]:
+def _parts(log: Log, topic: str, since: Mapping[Partition, int]) -> Iterator[list[StoredDeadLetter]]:
     """Yield batches of one partition each, up to the current ends, so without records of this run."""
     ends = {partition: end for partition, (_, end) in log.offset_ranges(topic).items()}
     for _, found in groupby(records_of(log, topic, Counter(since)), key=attrgetter("partition")):
         letters = (
-            _StoredDeadLetter.from_record(record)
+            StoredDeadLetter.from_record(record)
             for record in takewhile(lambda r: r.offset < ends[r.partition], found)
         )
         part, size = [], 0

@@ -123,11 +123,14 @@ def test_letters_can_be_selected_by_place_and_by_reason(ask):
     assert (code, told["sent"]) == (0, 0)
     assert set(told["not_sent"]) == {
         "no configuration can read its bytes (invalid-json)",
-        "it was sent before, or there is no such letter",
+        "it was sent again, corrected or skipped before, or there is no such letter",
     }
     assert ask("dlq", "replay", letters["oversize"], "--json")[1]["sent"] == 1
     again = ask("dlq", "replay", letters["oversize"], "--json")[1]
-    assert (again["sent"], list(again["not_sent"])) == (0, ["it was sent before, or there is no such letter"])
+    assert (again["sent"], list(again["not_sent"])) == (
+        0,
+        ["it was sent again, corrected or skipped before, or there is no such letter"],
+    )
     assert predicted(ask) == ["fine", "fine", "large"]
 
 
@@ -151,7 +154,7 @@ def test_a_letter_that_came_back_is_sent_only_by_name(tmp_path, monkeypatch, cap
     assert sent() == (1, [came_back])
     assert sent() == (0, [came_back])
     assert sent("0/1") == (1, [])
-    assert sent("0/1") == (0, ["it was sent before, or there is no such letter"])
+    assert sent("0/1") == (0, ["it was sent again, corrected or skipped before, or there is no such letter"])
     assert sent() == (0, [])
     with SqliteLog("log.db") as log:
         headers = [dict(one.headers) for one in log.read(Partition("events", 0), 0, 9)]

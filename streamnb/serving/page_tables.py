@@ -1,0 +1,115 @@
+"""Filters and pages of the tables of the live page."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+from urllib.parse import urlencode
+
+from streamnb.charts import Markup, tag
+from streamnb.charts.html_markup import visible
+
+ROWS = 25
+"""Rows of a page of a table."""
+Asked = Mapping[str, str]
+"""The query of a page's address."""
+T = TypeVar("T")
+
+
+def exact(text: str) -> Markup:
+    """Return text for a field, escaped only for HTML: it is sent back as it is."""
+    return Markup(html.escape(text))
+
+
+def text_filter(name: str, label: str, asked: Asked, *, kind: str = "search") -> Markup:
+    """Return a field of a filter with its label."""
+    field = tag("input", id=name, name=name, type=kind, value=exact(asked.get(name, "")), autocomplete="off")
+    return tag("span", tag("label", label, for_=name), field, class_="filter")
+
+
+def choice(name: str, label: str, options: Mapping[str, str], asked: Asked) -> Markup:
+    """Return a list of choices with its label; options are value -> text."""
+    chosen = asked.get(name, "")
+    made = [
+        tag("option", visible(text), value=exact(value), selected=value == chosen)
+        for value, text in options.items()
+    ]
+    return tag(
+        "span", tag("label", label, for_=name), tag("select", *made, id=name, name=name), class_="filter"
+    )
+
+
+def filter_form(path: str, *fields: Markup, title: str) -> Markup:
+    """Return a form of filters, which applies at each change if scripts run."""
+    button = tag("button", "Show")
+    return tag(
+        "form", *fields, button, action=path, role="search", aria_label=title, class_="ask", data_search=True
+    )
+
+
+class TablePage(NamedTuple):
+    """The rows of one page, and if there are more after it."""
+
+    rows: Sequence[object]
+    has_more: bool
+
+
+def page_links(path: str, asked: Asked, after: str | None, note: str = "") -> Markup | None:
+    """Return links to the first and the next page of a table; None if it has only one.
+
+    Args:
+        path: the table's path.
+        asked: the present query.
+        after: cursor of the next page; None if there is none.
+        note: note on the limits of the table.
+    """
+    if after is None and "after" not in asked:
+        return tag("p", note, class_="soft") if note else None
+    kept = {name: value for name, value in asked.items() if name != "after" and value}
+    first = link("Newest", path, kept) if "after" in asked else None
+    older = link("Older", path, {**kept, "after": after}) if after is not None else None
+    parts = [tag("span", note, class_="soft")] if note else []
+    return tag("nav", first, " ", older, " ", *parts, aria_label="Pages", class_="pages")
+
+
+def link(text: object, path: str, query: Mapping[str, str] | None = None, **attributes: object) -> Markup:
+    """Return a link with a query."""
+    given = f"?{urlencode(query)}" if query else ""
+    return tag("a", text, href=exact(path + given), **attributes)
+
+
+def event_link(id_: str) -> Markup:
+    """Return a link to the details of an event."""
+    return link(visible(id_), "/page/events", {"id": id_}, class_="id")
+
+
+def taken(found: Iterable[T], after: str | None, key: Callable[[T], str]) -> tuple[list[T], str | None]:
+    """Return the rows after a cursor, and the cursor of the next page; None if there is none.
+
+    Args:
+        found: all rows, in order.
+        after: key of the last row of the page before; None starts at the first.
+        key: returns the key of a row.
+    """
+    rows: list[T] = []
+    is_reached = after is None
+    for one in found:
+        if not is_reached:
+            is_reached = key(one) == after
+        elif len(rows) == ROWS:
+            return rows, key(rows[-1])
+        else:
+            rows.append(one)
+    return rows, None
+
+
+def clock(seconds: float) -> Markup:
+    """Return a time as UTC, machine-readable."""
+    try:
+        at = time.gmtime(seconds)
+        shown = time.strftime("%Y-%m-%d %H:%M:%S", at)
+        return tag("time", shown, datetime=time.strftime("%Y-%m-%dT%H:%M:%SZ", at))
+    except (OverflowError, ValueError):  # the time of an event is arbitrary
+        return tag("span", f"{seconds:g} s after 1970")
