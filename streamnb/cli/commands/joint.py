@@ -16,6 +16,7 @@ from streamnb.formats.terminal_text import printable
 from streamnb.reports.text_columns import table
 from streamnb.toolbox.bayesian_network.independence import Comparison, Independence
 from streamnb.toolbox.bayesian_network.joint_query import (
+    Excluded,
     JointQuery,
     QueryAnswer,
     QueryRow,
@@ -81,9 +82,17 @@ def _as_json(text: str, found: QueryAnswer) -> dict[str, Any]:
 
 def _row_as_json(row: QueryRow) -> dict[str, Any]:
     """Return a row; a single alternative is an object, several are a list."""
-    values, given = (side[0] if len(side) == 1 else side for side in (row.asked, row.given))
+    sides = [[_plain(values) for values in side] for side in (row.asked, row.given)]
+    values, given = (side[0] if len(side) == 1 else side for side in sides)
     summands = {"sum": [one._asdict() for one in row.sum]} if row.sum else {}
     return {"values": values, "given": given, "probability": row.probability, **summands}
+
+
+def _plain(values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return the values as JSON; an excluded value is {"not": value}."""
+    return {
+        name: {"not": value.value} if isinstance(value, Excluded) else value for name, value in values.items()
+    }
 
 
 def _as_text(query: JointQuery, found: QueryAnswer) -> str:
@@ -94,7 +103,7 @@ def _as_text(query: JointQuery, found: QueryAnswer) -> str:
             "" if factor is None else f"\n\nthe counts speak for {way}: log Bayes factor {factor:+.3g} nats"
         )
         return _independence(query, found.independence) + evidence
-    if len(query.asked) + len(query.given) > 2:
+    if len(query.asked) + len(query.given) > 2 or not query.is_plain:
         return _alternatives(query, found)
     names = [str(name) for name in found.rows[0].asked[0]] if query.asked == ((),) else []
     names += query.names
@@ -118,12 +127,15 @@ def _alternatives(query: JointQuery, found: QueryAnswer) -> str:
     return table(rows, ["asked", *(["given"] if has_given else []), "P"])
 
 
-def _any_of(alternatives: Sequence[Mapping[Any, str]]) -> str:
+def _any_of(alternatives: Sequence[Mapping[Any, Any]]) -> str:
     return " or ".join(map(_all_of, alternatives))
 
 
-def _all_of(values: Mapping[Any, str]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in values.items())
+def _all_of(values: Mapping[Any, Any]) -> str:
+    return ", ".join(
+        f"{name}!={value.value}" if isinstance(value, Excluded) else f"{name}={value}"
+        for name, value in values.items()
+    )
 
 
 def _independence(query: JointQuery, found: Independence) -> str:

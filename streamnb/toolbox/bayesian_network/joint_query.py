@@ -4,12 +4,14 @@ r"""Parser and evaluation of textual queries to a joint table.
     P(burglary=yes, earthquake | alarm=yes)    P of these values, and of each value of names without one
     burglary | alarm                           a name without a value stands for each of its values
     burglary=yes or earthquake=yes | alarm     P that at least one holds; `or` may also follow the bar
+    burglary!=yes | not alarm=yes              every other value, by either sign; also within an alternative
+    car=2 | car=1 or car=2                     a variable may be on both sides
     argmax burglary, earthquake | alarm=yes    the most probable values
     smart _|_ study                            are they independent?
     smart independent of prepared given study  the same question; several names are separated by commas
 
 Names and values are written plainly, or in double quotes if they begin or end with a space, contain one of
-``, | = ( ) "``, or are the word "or". A comma binds tighter than `or`.
+``, | = ( ) "``, are the word "or", begin with "not ", or end with "!". A comma binds tighter than `or`.
 """
 
 from __future__ import annotations
@@ -31,8 +33,15 @@ _WORDS = (
     re.compile(r"^(.*?)(?:\s+given\s+|\|)(.*)$", re.DOTALL),
 )
 
-Terms = tuple[tuple[str, str | None], ...]
-Values = dict[Hashable, str]
+
+class Excluded(NamedTuple):
+    """Every value of a variable but this one."""
+
+    value: str
+
+
+Terms = tuple[tuple[str, str | Excluded | None], ...]
+Values = dict[Hashable, str | Excluded]
 
 
 class JointQuery(NamedTuple):
@@ -41,6 +50,7 @@ class JointQuery(NamedTuple):
     Attributes:
         kind: "probability", "most probable" or "independence".
         asked: alternatives, of which at least one must hold: (name, value), with value None for each value.
+            An `Excluded` value stands for all others together.
         given: alternatives of the evidence, in the same form.
         other: the second side of a question of independence.
     """
@@ -54,6 +64,13 @@ class JointQuery(NamedTuple):
     def names(self) -> list[str]:
         """Names of all variables in the query, each once."""
         return list(dict.fromkeys(name for terms in (*self.asked, *self.given) for name, _ in terms))
+
+    @property
+    def is_plain(self) -> bool:
+        """True if no value is excluded and no variable is on both sides."""
+        asked, given = ([term for terms in side for term in terms] for side in (self.asked, self.given))
+        has_not = any(isinstance(value, Excluded) for _, value in (*asked, *given))
+        return not has_not and not {name for name, _ in asked} & {name for name, _ in given}
 
 
 class QueryRow(NamedTuple):
@@ -108,15 +125,16 @@ def answer(table: JointTable, query: JointQuery, tolerance: float = 1e-9) -> Que
         a, b, c = ([name for name, _ in side] for side in (query.asked[0], query.other, query.given[0]))
         factor = table.log_bayes_factor(a, b, c) if table.n_examples else None
         return QueryAnswer([], table.independent(a, b, c, tolerance), factor)
-    for terms in (pair for asked in query.asked for pair in ((*asked, *given) for given in query.given)):
-        names = [name for name, _ in terms]
+    for names in ([name for name, _ in terms] for terms in (*query.asked, *query.given)):
         if len(set(names)) < len(names):
             raise ValueError(f"a variable is named twice: {', '.join(names)}")
+    if query.kind == "most probable" and not query.is_plain:
+        raise ValueError("argmax takes evidence without negation, about other variables")
     table.restricted(*query.names)  # raises for an unknown name before any row is computed
     rows: list[QueryRow] = []
     for evidence in _each(table, query.given):
         given = _filled(query.given, evidence)
-        is_possible = table.probability(given) > 0.0
+        is_possible = table.probability(_expanded(table, given)) > 0.0
         if query.kind == "probability":
             ways = (_filled(query.asked, one) for one in _each(table, query.asked))
             rows += [
@@ -124,15 +142,32 @@ def answer(table: JointTable, query: JointQuery, tolerance: float = 1e-9) -> Que
             ]
         elif is_possible:
             found = table.most_probable(*(name for name, _ in query.asked[0]), given=given[0])
-            rows.append(QueryRow((found.values,), given, found.probability))
+            rows.append(QueryRow(({**found.values},), given, found.probability))
         else:
             rows.append(QueryRow(({},), given, None))
     return QueryAnswer(rows)
 
 
 def _probable(table: JointTable, asked: tuple[Values, ...], given: tuple[Values, ...]) -> QueryRow:
-    summands = table.inclusion_exclusion(asked, given) if len(asked) > 1 else []
-    return QueryRow(asked, given, table.probability(asked, given), tuple(summands))
+    way, evidence = _expanded(table, asked), _expanded(table, given)
+    summands = table.inclusion_exclusion(way, evidence) if len(asked) == len(way) > 1 else []
+    return QueryRow(asked, given, table.probability(way, evidence), tuple(summands))
+
+
+def _expanded(table: JointTable, alternatives: tuple[Values, ...]) -> list[dict[Hashable, str]]:
+    """Return the alternatives with each excluded value replaced by all other values in turn."""
+    found = []
+    for values in alternatives:
+        ways = [_values_of(table, name, value) for name, value in values.items()]
+        found += [dict(zip(values, way, strict=True)) for way in product(*ways)]
+    return found
+
+
+def _values_of(table: JointTable, name: Hashable, value: str | Excluded) -> list[str]:
+    if not isinstance(value, Excluded):
+        return [value]
+    table.probability({name: value.value})  # raises for an unknown value
+    return [other for other in table.variables[name] if other != value.value]
 
 
 def _each(table: JointTable, alternatives: tuple[Terms, ...]) -> list[Values]:
@@ -222,14 +257,21 @@ def _terms(text: str, tokens: list[tuple[str, bool]], *, may_be_none: bool = Fal
         here = tokens[at : at + 4]
         if not here or here[0] in signs:
             raise ValueError(f"{text!r}: expected a name, or name=value, with commas between them")
-        value = None
+        value: str | Excluded | None = None
         at += 1
+        name, is_quoted = here[0]
+        is_not = not is_quoted and name.startswith("not ")
+        name = name[4:].strip() if is_not else name
         if here[1:2] == [("=", False)]:
+            if not is_quoted and name.endswith("!"):
+                name, is_not = name[:-1].rstrip(), not is_not  # not a!=x is a=x
             if len(here) < 3 or here[2] in signs:
-                raise ValueError(f"{text!r}: expected a value after {here[0][0]}=")
-            value = here[2][0]
+                raise ValueError(f"{text!r}: expected a value after {name}=")
+            value = Excluded(here[2][0]) if is_not else here[2][0]
             at += 2
-        found.append((here[0][0], value))
+        elif is_not:
+            raise ValueError(f"{text!r}: expected a value to exclude: not {name}=value")
+        found.append((name, value))
         if at == len(tokens):
             return tuple(found)
         if tokens[at] != (",", False):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from streamnb import JointTable
 from streamnb.cli import main
 from streamnb.errors import ConfigError, UnlearnError
-from streamnb.toolbox.bayesian_network.joint_query import JointQuery, parse_query
+from streamnb.toolbox.bayesian_network.joint_query import Excluded, JointQuery, answer, parse_query
 from streamnb.toolbox.bayesian_network.probability_csv import read_joint_table
 
 YES_NO = ["yes", "no"]
@@ -284,6 +284,8 @@ def test_questions_that_have_no_answer():
         ("a=x or b", JointQuery("probability", ((("a", "x"),), (("b", None),)))),
         ("P(a=x, b=y or c | d=u or e=v)", JointQuery("probability", ((("a", "x"), ("b", "y")), (("c", None),)), ((("d", "u"),), (("e", "v"),)))),
         ('oracle = more or  "or" = "x or y"', JointQuery("probability", ((("oracle", "more"),), (("or", "x or y"),)))),
+        ("a!=x | not b = y", JointQuery("probability", ((("a", Excluded("x")),),), ((("b", Excluded("y")),),))),
+        ('not a!=x, "not b"=y, "c!"=z', JointQuery("probability", ((("a", "x"), ("not b", "y"), ("c!", "z")),))),
         ("floor=1 or corridor=2", JointQuery("probability", ((("floor", "1"),), (("corridor", "2"),)))),
     ],
 )  # fmt: skip
@@ -302,7 +304,52 @@ def test_what_asks_nothing_is_refused_with_what_was_expected(text):
         parse_query(text)
 
 
-@given(st.lists(st.sampled_from([*'ab=,|()"_ \\P', " or "]), max_size=12).map("".join))
+MONTY = """car,opened,probability
+1,2,1
+1,3,1
+2,3,2
+3,2,2
+"""
+"""The player picked door 1; the host opens a door without the car. Weights of 6."""
+
+
+@pytest.mark.parametrize(
+    ("query", "p"),
+    [
+        ("car!=1 | opened=3", 2 / 3),  # switching
+        ("not car=1 | not opened=2", 2 / 3),
+        ("car=2 | not car=3", 1 / 2),
+        ("car=2 | car=1 or car=2", 1 / 2),
+        ("car=1 | car=2", 0.0),
+        ("car=1 | car=1", 1.0),
+        ("car!=1 or opened!=2", 5 / 6),
+        ("car!=1, opened!=2", 1 / 3),
+        ("not car!=1", 1 / 3),
+    ],
+)
+def test_negation_and_a_variable_on_both_sides(query, p):
+    table = read_joint_table(MONTY.splitlines(keepends=True), normalise=True)
+    (row,) = answer(table, parse_query(query)).rows
+    assert row.probability == pytest.approx(p)
+
+
+def test_a_variable_on_both_sides_has_a_row_for_each_value():
+    table = read_joint_table(MONTY.splitlines(keepends=True), normalise=True)
+    rows = answer(table, parse_query("car | car!=2")).rows
+    assert [row.probability for row in rows] == pytest.approx([0.5, 0.0, 0.5])
+
+
+def test_negation_as_text_and_as_json(tmp_path, capsys):
+    (tmp_path / "monty.csv").write_text(MONTY)
+    ask = ["joint", str(tmp_path / "monty.csv"), "--counts", "car!=1 | opened=3"]
+    assert main(ask) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["car!=1", "opened=3", "0.6667"]
+    assert main([*ask, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["answers"][0]["rows"]
+    assert (row["values"], row["given"]) == ({"car": {"not": "1"}}, {"opened": "3"})
+
+
+@given(st.lists(st.sampled_from([*'ab=!,|()"_ \\P', " or ", "not "]), max_size=12).map("".join))
 def test_any_text_is_a_question_or_is_refused(text):
     try:
         query = parse_query(text)
@@ -428,7 +475,11 @@ def test_evidence_that_cannot_be_has_no_answer(tmp_path, capsys):
     [
         (["smart.csv", "clever"], "'clever' is not a variable of this table; the variables are 'smart'"),
         (["smart.csv", "smart=perhaps"], "'perhaps' is not a value of 'smart'"),
-        (["smart.csv", "smart | smart=yes"], "named twice"),
+        (["smart.csv", "smart=yes, smart=no | study"], "named twice"),
+        (["smart.csv", "smart!=perhaps"], "'perhaps' is not a value of 'smart'"),
+        (["smart.csv", "argmax smart | not study=yes"], "argmax takes evidence without negation"),
+        (["smart.csv", "argmax smart | smart=yes"], "argmax takes evidence without negation"),
+        (["smart.csv", "not smart"], "expected a value to exclude"),
         (["smart.csv", "smart _|_"], "query 'smart _|_': expected a name"),
         (["smart.csv", "smart", "--column", "p"], "smart.csv: header: no column 'p'"),
         (["smart.csv", "smart", "--delimiter", ";"], "smart.csv: header: expected a column"),
