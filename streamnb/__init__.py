@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from streamnb.toolbox.linear.sigmoid_unit import SigmoidUnit as SigmoidUnit
     from streamnb.toolbox.posterior.beta_bernoulli import BetaBernoulli as BetaBernoulli
     from streamnb.toolbox.posterior.dirichlet_categorical import DirichletCategorical as DirichletCategorical
+    from streamnb.toolbox.posterior.multinomial import log_binomial_pmf as log_binomial_pmf
+    from streamnb.toolbox.posterior.multinomial import log_multinomial_pmf as log_multinomial_pmf
     from streamnb.toolbox.semi_supervised.semi_supervised_nb import SemiSupervisedNB as SemiSupervisedNB
     from streamnb.values.time_parts import time_attributes as time_attributes
 
@@ -97,6 +99,7 @@ _HOMES = {
     ),
     "toolbox.posterior.beta_bernoulli": ("BetaBernoulli",),
     "toolbox.posterior.dirichlet_categorical": ("DirichletCategorical",),
+    "toolbox.posterior.multinomial": ("log_binomial_pmf", "log_multinomial_pmf"),
     "statistics.sequential_posterior": ("SequentialPosterior",),
     "values.time_parts": ("time_attributes",),
 }

@@ -321,7 +321,7 @@ class NaiveBayes(SmoothedModel):
             >>> for windy, label in [("yes", "stay"), ("yes", "stay"), ("no", "go"), ("yes", "go")]:
             ...     model.learn_one({"windy": windy}, label)
             >>> model.sample(3)
-            [({'windy': 'yes'}, 'stay'), ({'windy': 'no'}, 'go'), ({'windy': 'yes'}, 'stay')]
+            [({'windy': 'yes'}, 'stay'), ({'windy': 'yes'}, 'stay'), ({'windy': 'yes'}, 'go')]
         """
         return list(draw_events(self.parameters(), n, seed, first, length))
 

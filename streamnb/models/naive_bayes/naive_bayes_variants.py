@@ -120,6 +120,27 @@ class MultinomialNB(_WordsNB):
 
     _event_model = "multinomial"
 
+    def document_log_likelihood(self, x: Any) -> dict[Any, float]:
+        """Return log P(d | v) of each class, as a bag of words: in any order of the known words, in nats.
+
+            P(d | v) = n! / (n_1! ... n_k!)  prod P(w_i | v)^n_i
+
+        `joint_log_likelihood` is log P(v) and the same product without the coefficient. The coefficient is
+        equal for all classes, so P(v | d) does not depend on it. Words never seen are skipped.
+
+        Examples:
+            >>> model = MultinomialNB(alpha=0)
+            >>> model.learn_one("a a b", "good")
+            >>> round(model.document_log_likelihood("a b")["good"], 6)  # log of 2! 2/3 1/3
+            -0.81093
+        """
+        (bag,) = self._reader.texts(x)[0].values()
+        vocabulary = self.class_counts("text") if self.knows("text") else {}
+        known = [float(times) for word, times in bag.items() if word in vocabulary]
+        coefficient = math.lgamma(math.fsum(known) + 1.0) - math.fsum(math.lgamma(n + 1.0) for n in known)
+        prior = self.joint_log_likelihood({})
+        return {y: log - prior[y] + coefficient for y, log in self.joint_log_likelihood(x).items()}
+
     def _more_tags(self) -> set[str]:
         return {tags.POSITIVE_INPUT}
 

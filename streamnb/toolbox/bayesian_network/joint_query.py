@@ -250,7 +250,7 @@ def _alternatives(
 def _terms(text: str, tokens: list[tuple[str, bool]], *, may_be_none: bool = False) -> Terms:
     if not tokens and may_be_none:
         return ()
-    found: list[tuple[str, str | None]] = []
+    found: list[tuple[str, str | Excluded | None]] = []
     signs = {(sign, False) for sign in ("|", "=", ",", "(", ")", "_|_", "or")}
     at = 0
     while True:

@@ -285,7 +285,7 @@ class BayesianNetwork(Savable):
         Examples:
             >>> coin = BayesianNetwork({"a": [], "b": ["a"]}, values={"a": "HT", "b": "HT"})
             >>> coin.sample(2)
-            [{'a': 'T', 'b': 'H'}, {'a': 'H', 'b': 'T'}]
+            [{'a': 'H', 'b': 'H'}, {'a': 'H', 'b': 'T'}]
         """
         check_whole("n", n, 0)
         names = [self._dag.names[v] for v in self._dag.order]

@@ -255,7 +255,7 @@ class HiddenMarkovModel(Savable):
             ...     initial={"s": 1.0}, transition={"s": {"s": 1.0}}, emission={"s": {"H": 0.5, "T": 0.5}}
             ... )
             >>> coin.sample(1, length=3)
-            [(['T', 'H', 'H'], ['s', 's', 's'])]
+            [(['H', 'T', 'H'], ['s', 's', 's'])]
         """
         check_whole("n", n, 0)
         check_whole("length", length, 0)

@@ -442,7 +442,7 @@ def test_the_page_shows_what_the_command_prints(tmp_path, monkeypatch, capsys):
     questions = re.findall(r"^\| `(.*?)`(?:, `(.*?)`)? \| ", page, re.MULTILINE)
     for question in [one.replace("\\|", "|") for row in questions for one in row if one]:
         assert main(["joint", "smart.csv", question]) == 0, question
-    assert len(questions) == 7
+    assert len(questions) == 9
 
 
 def test_the_command_shows_what_an_alternative_is_the_sum_of(smart, capsys):
