@@ -9,7 +9,7 @@ includes the stylesheet::
 
     learned = [0, 100, 200]
     accuracy = charts.Series("accuracy", [0.5, 0.8, 0.9], lower=[0.1, 0.7, 0.8], upper=[0.9, 0.9, 0.95])
-    charts.line("Accuracy", learned, [accuracy], y=charts.percent, marks=[(150, "drift: ddm")])
+    charts.line("Accuracy", learned, [accuracy], y=charts.percent, marks=[charts.Mark(150, "drift: ddm")])
     charts.stacked("Posterior", learned, [charts.Series("H1", [0.5, 0.2, 0.1]), ...])
     charts.bars("Class rates", [charts.Bar("spam", 0.13, lower=0.1, upper=0.15)], text=charts.percent)
     charts.bars("Attribution", [charts.Bar("free", 1.8), charts.Bar("lunch", -0.4)])   # from the middle
@@ -24,6 +24,10 @@ includes the stylesheet::
 from streamnb.charts.bar_charts import Bar as Bar
 from streamnb.charts.bar_charts import bars as bars
 from streamnb.charts.bar_charts import heat_map as heat_map
+from streamnb.charts.chart_axis import BY_NUMBER as BY_NUMBER
+from streamnb.charts.chart_axis import Axis as Axis
+from streamnb.charts.chart_axis import Mark as Mark
+from streamnb.charts.chart_axis import time_axis as time_axis
 from streamnb.charts.html_markup import Figures as Figures
 from streamnb.charts.html_markup import Markup as Markup
 from streamnb.charts.html_markup import count as count

@@ -16,7 +16,10 @@ _SHADES = 5
 
 
 class Bar(NamedTuple):
-    """One bar: name, value, optional bounds of its interval, a note for its tooltip, and if it is grey."""
+    """One bar: name, value, optional bounds of its interval, a note for its tooltip, and if it is grey.
+
+    `colour` is 1 to 8; 0 takes one colour for positive values, and another for negative ones.
+    """
 
     name: str
     value: float
@@ -24,6 +27,7 @@ class Bar(NamedTuple):
     upper: float | None = None
     note: str = ""
     is_grey: bool = False
+    colour: int = 0
 
 
 def bars(
@@ -52,7 +56,8 @@ def _bar(one: Bar, top: float, middle: float, scale: float, text: Callable[[floa
     yield tag("text", cut(one.name, _LONGEST), told, x=0, y=top + 14, class_="name")
     yield tag("text", text(one.value), x="100%", y=top + 14, class_="end name")
     yield tag("rect", x=0, y=top + 20, width="100%", height=8, rx=4, class_="track")
-    style = "area c3" if one.value < 0 else "area c8" if one.is_grey else "area c1"
+    plain = 3 if one.value < 0 else 8 if one.is_grey else 1
+    style = f"area c{one.colour or plain}"
     yield tag("rect", told, x=f"{left:.2f}%", y=top + 20, width=f"{size:.2f}%", height=8, rx=4, class_=style)
     if one.lower is not None and one.upper is not None:
         ends = [f"{min(100.0, middle + v * scale):.2f}%" for v in (one.lower, one.upper)]
@@ -69,8 +74,11 @@ def heat_map(
     columns: Sequence[str],
     values: Sequence[Sequence[float]],
     across: str = "predicted",
+    link: Callable[[str, str], str] | None = None,
 ) -> Markup:
     """Return a table with truths by row and predictions, or what is named `across`, by column.
+
+    `link` returns the address to which the number of a row's and a column's name leads.
 
     Zeros are blank.
 
@@ -82,7 +90,7 @@ def heat_map(
     for name in columns:
         shown = tag("span", cut(visible(name), _LONGEST), title=name if len(name) > _LONGEST else None)
         head.append(tag("th", shown, scope="col", class_="up" if is_upright else None))
-    body = [_heat_row(name, columns, cells, across) for name, cells in zip(rows, values, strict=True)]
+    body = [_heat_row(name, columns, cells, across, link) for name, cells in zip(rows, values, strict=True)]
     style = "snb-table snb-heat many" if len(columns) > _MANY else "snb-table snb-heat"
     made = tag(
         "table",
@@ -94,7 +102,13 @@ def heat_map(
     return tag("div", made, class_="snb snb-wide", tabindex=0, role="region", aria_label=title)
 
 
-def _heat_row(name: str, columns: Sequence[str], values: Sequence[float], across: str) -> Markup:
+def _heat_row(
+    name: str,
+    columns: Sequence[str],
+    values: Sequence[float],
+    across: str,
+    link: Callable[[str, str], str] | None,
+) -> Markup:
     shown = cut(visible(name), _LONGEST)
     cells = [tag("th", shown, scope="row", title=name if len(name) > _LONGEST else None)]
     whole = sum(values) or 1.0
@@ -102,5 +116,8 @@ def _heat_row(name: str, columns: Sequence[str], values: Sequence[float], across
         shade = min(_SHADES, 1 + int(_SHADES * (value / whole) ** 0.5))
         style = f"{'right' if name == other else 'wrong'} h{shade}" if value else None
         said = f"truth {cut(name, _LONGEST)}, {across} {cut(other, _LONGEST)}: {number(value)}"
-        cells.append(tag("td", number(value) if value else "", class_=style, title=said if value else None))
+        text: object = number(value) if value else ""
+        if value and link is not None:
+            text = tag("a", text, href=link(name, other))
+        cells.append(tag("td", text, class_=style, title=said if value else None))
     return tag("tr", *cells)

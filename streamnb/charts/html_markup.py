@@ -74,11 +74,11 @@ def figure(
     return tag("figure", above, drawn, key, class_="snb")
 
 
-def colour_key(names: Sequence[str], colours: int) -> Markup:
-    """Return the key of a picture: each name with a square in its colour, c1 to the number of `colours`."""
+def colour_key(names: Sequence[str], colours: Sequence[int]) -> Markup:
+    """Return the key of a picture: each name with a square in its colour, 1 to 8."""
     size, items = {"width": 10, "height": 10}, []
-    for n, name in enumerate(names):
-        square = tag("rect", **size, rx=3, class_=f"area c{n % colours + 1}")
+    for name, colour in zip(names, colours, strict=True):
+        square = tag("rect", **size, rx=3, class_=f"area c{colour}")
         items.append(tag("li", tag("svg", square, **size, aria_hidden="true"), name))
     return tag("ul", *items, class_="snb-key")
 

@@ -73,7 +73,11 @@ def curves(
     story = "; ".join(f"{one.name}: {_story(one, x, y)}" for one in drawn if len(one.xs))
     names = [f"{one.name}: {one.note}" if one.note else one.name for one in drawn]
     return figure(
-        title, story, _ABOVE + _HEIGHT + _BELOW, *_frame(plot, x, y), key=colour_key(names, _COLOURS)
+        title,
+        story,
+        _ABOVE + _HEIGHT + _BELOW,
+        *_frame(plot, x, y),
+        key=colour_key(names, [n % _COLOURS + 1 for n in range(len(names))]),
     )
 
 

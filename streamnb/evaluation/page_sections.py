@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from streamnb.charts import (
+    Axis,
     Bar,
     Figures,
+    Mark,
     Markup,
     Series,
     bars,
@@ -51,7 +53,7 @@ def over_time(found: Findings, records: PageRecords) -> Iterator[Markup]:
         wide=True,
     )
     points = [one.report for one in records.points]
-    marks = [(one.events, f"drift: {one.detector} at {one.id}") for one in records.drifts]
+    marks = [Mark(one.events, f"drift: {one.detector} at {one.id}") for one in records.drifts]
     yield card(report_charts.accuracy(points, report, marks), wide=True)
     if start[-1].log_loss is not None:
         losses = [Series("log loss, all", [one.log_loss for one in start])]
@@ -81,8 +83,7 @@ def _from_start(
         series,
         within=(0, 1 if as_share else 1e9),
         y=percent if as_share else number,
-        x=lambda place: count(round(10**place)),
-        ticks=[_log(n) for n in ticks],
+        axis=Axis(lambda place: count(round(10**place)), [_log(n) for n in ticks]),
         is_whole=True,
     )
 

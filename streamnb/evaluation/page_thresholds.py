@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from streamnb.charts import (
+    Axis,
     Figures,
+    Mark,
     Markup,
     Series,
     ShareCurve,
@@ -124,7 +126,7 @@ def costs(
         cost, best = one.counts.mean_costs(STEPS, price), _best(one.counts, price)
         note = f"least {number(float(cost[best]))}, at {percent(float(STEPS[best]))}"
         series.append(Series(cut(one.label, NAME), cost.tolist(), note=note))
-        marks.append((float(STEPS[best]), f"{cut(one.label, NAME)}: {note}"))
+        marks.append(Mark(float(STEPS[best]), f"{cut(one.label, NAME)}: {note}", "least"))
     title = "Mean cost of an event by threshold"
     yield card(
         line(
@@ -133,7 +135,7 @@ def costs(
             series,
             marks=marks[: len(marks) == 1],
             within=(0, 1e9),
-            x=percent,
+            axis=Axis(percent),
             height=260,
         ),
         wide=len(ranked) > 1,

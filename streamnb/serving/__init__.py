@@ -10,12 +10,18 @@ turn.
     replica.py            the model, followed through the journal; it writes nothing
     log_follower.py       a thread that follows a log, starts again after an error, and shares a fair lock
     recent_records.py     ring buffers of the newest records of each topic
+    latency_samples.py    seconds from events to predictions, sampled from the newest commits
+    report_history.py     reports of any range of time, thinned and bounded
+    time_ranges.py        the range that a view draws, with marks of what happened in it
+    health_strip.py       one line on the learner's health, on every view
     http_api.py           the paths, with FastAPI; http_schemas.py has their bodies
     fast_path.py          one short text, answered without FastAPI
     limits.py             token, size, rate and host of a request, before anything reads it
     problem_details.py    every error as RFC 9457
     http_server.py        uvicorn with bounded connections and times
-    live_page.py, live_views.py, learned_views.py   the live page: frame and forms, views, the model
+    class_scores.py       scores of each class over the newest labelled predictions
+    live_page.py          the live page: frame and forms
+    live_views.py, class_views.py, learned_views.py   its views, of the classes, of the model
     scorer.py             predicts a share of the events, exactly once (Kafka only)
 
 States of a replica:

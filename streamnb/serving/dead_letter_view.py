@@ -16,7 +16,6 @@ from streamnb.serving.dead_letter_desk import DeadLetterDesk, InspectedLetter
 from streamnb.serving.page_tables import (
     Asked,
     choice,
-    clock,
     event_link,
     exact,
     filter_form,
@@ -26,6 +25,7 @@ from streamnb.serving.page_tables import (
     text_filter,
 )
 from streamnb.serving.recent_records import RecentDeadLetter, RecentRecords
+from streamnb.serving.time_ranges import clock
 
 PATH = "/page/dead-letters"
 MARK = "letter:"

@@ -34,6 +34,7 @@ class ModelPage:
         self._now: tuple[float, Markup] = 0.0, Markup()
         self._difference: tuple[tuple[str, str], Markup] = ("", ""), Markup()
         self._comparing = threading.Lock()
+        self._words: tuple[str, float, Markup] = "", 0.0, Markup()
 
     def shown(self, asked: Mapping[str, str]) -> Markup:
         """Return the current model, after the difference of two snapshots if the query names them."""
@@ -98,6 +99,26 @@ class ModelPage:
                 rows = [_row(one, columns) for one in found[key][:_ROWS]]
                 yield listing(title, [*columns, *sides], rows)
 
+    def words_of(self, label: str) -> Markup:
+        """Return the strongest words of a class; computing them blocks the replica, so the last are kept."""
+        known, made, shown = self._words
+        if known == label and time.monotonic() <= made + _MODEL_SECONDS:
+            return shown
+        self._replica.wake()
+        try:
+            with self._replica.lock:
+                model = self._replica.asked().model
+                weights = {str(each): weight for each, weight in model.class_weights.items()}
+                if not isinstance(model, CountingModel):
+                    return card(missing(_NO_WORDS))
+                found = strongest(model.statistics, label, _TOP) if weights.get(label) else []
+        except StreamnbError as error:
+            return card(missing(str(error)))
+        rows = [Bar(f"{a}: {v}", odds) for a, v, odds, _ in sorted(found, key=lambda row: -row[2])]
+        shown = card(bars("Strongest words and values: log odds", rows))
+        self._words = label, time.monotonic(), shown
+        return shown
+
     def _model(self) -> Markup:
         """Return classes, size and strongest words, cached because computing them blocks the replica."""
         self._replica.wake()
@@ -125,11 +146,12 @@ class ModelPage:
                 )
                 for (label, n), found in zip(counted, words, strict=True)
             ]
-            shown = joined([tiles, *(cards or [missing("This kind of model keeps no counts of words.")])])
+            shown = joined([tiles, *(cards or [missing(_NO_WORDS)])])
             self._now = time.monotonic(), shown
         return shown
 
 
+_NO_WORDS = "This kind of model keeps no counts of words."
 _TABLES: Sequence[tuple[str, str, Sequence[str]]] = (
     ("Configuration", "configuration", ("key",)),
     ("Hypotheses: their posterior", "posterior", ("hypothesis",)),

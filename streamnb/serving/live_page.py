@@ -6,8 +6,9 @@ import hmac
 import html
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
@@ -18,9 +19,10 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from streamnb.charts import Markup, joined, stylesheet, tag
 from streamnb.charts.html_markup import visible
 from streamnb.serving.dead_letter_forms import Replaying, add_dead_letter_forms
-from streamnb.serving.live_views import TITLES, PageViews
+from streamnb.serving.live_views import GROUPS, RANGED, TITLES, PageViews
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.replica import Replica
+from streamnb.serving.time_ranges import KEYS, range_links
 from streamnb.values.similar_labels import INVISIBLE, is_visible
 
 _FORBIDDEN, _UNKNOWN, _CONFLICT, _WRONG = 403, 404, 409, 422
@@ -85,7 +87,7 @@ def add_pages(app: FastAPI, watch: RecentRecords, replica: Replica, writing: Pag
     @app.get("/page/{name}/live", include_in_schema=False)
     def live(name: str, request: Request) -> Response:
         known = "" if name == "overview" else _known(name)
-        return _html(views.live(known, dict(request.query_params)))
+        return _html(joined([views.strip(), views.live(known, dict(request.query_params))]))
 
 
 async def _fields(request: Request) -> dict[str, str]:
@@ -234,6 +236,9 @@ class _PageFrame:
         """Return a whole page, which also works without its script."""
         if name == "review":  # the list stays as it is; its live part counts newer predictions
             asked = {**asked, "since": str(self.views.n_predictions)}
+        kept = {key: asked[key] for key in KEYS if key in asked and name in RANGED}
+        if name in RANGED:
+            asked = {**asked, "range": self.views.range_of(asked)}
         where = f"/page/{name or 'overview'}/live" + (f"?{urlencode(asked)}" if asked else "")
         live = tag("div", self.views.live(name, asked), id="live", class_="cards", data_live=where)
         said = tag("div", answer, id="answer", class_="cards", aria_live="polite")
@@ -245,7 +250,9 @@ class _PageFrame:
             "model": lambda: self.views.learned.form(asked),
         }
         above = forms[name]() if name in forms and above is None else above
-        return self._whole(name, tag("h1", TITLES[name]), above, said, live)
+        if name in RANGED:
+            above = joined([above, range_links(_path(name), asked)])
+        return self._whole(name, tag("h1", TITLES[name]), above, said, live, kept=kept)
 
     def undo(self, id_: str, written: str, before: str | None) -> Markup:
         """Return the form that restores the label that the page had given an event before."""
@@ -284,14 +291,14 @@ class _PageFrame:
         form = {"method": "post", "action": "/page/try", "class_": "ask tall", "data_send": True}
         return tag("form", self._csrf_field(), *fields, **form)
 
-    def _navigation(self, current: str) -> Markup:
-        links = (
-            tag("a", title, href=f"/page/{name}" if name else "/", aria_current=name == current and "page")
-            for name, title in TITLES.items()
+    def _navigation(self, current: str, kept: Mapping[str, str]) -> Markup:
+        groups = (
+            tag("ul", *(_link(name, title, current, kept) for name, title in views.items()), aria_label=group)
+            for group, views in GROUPS.items()
         )
-        return tag("nav", *links, aria_label="Views")
+        return tag("nav", *groups, aria_label="Views", class_="views")
 
-    def _whole(self, name: str, *children: object) -> Markup:
+    def _whole(self, name: str, *children: object, kept: Mapping[str, str] = MappingProxyType({})) -> Markup:
         head = tag(
             "head",
             tag("meta", charset="utf-8"),
@@ -301,10 +308,23 @@ class _PageFrame:
             tag("link", rel="stylesheet", href="/page/page.css"),
             tag("script", src="/page/page.js", defer=True),
         )
-        brand = tag("a", "streamnb", href="/", class_="brand"), tag("span", self._model, class_="soft")
+        model = tag("span", self._model, class_="soft model")
+        brand = tag("a", "streamnb", href="/", class_="brand"), model
         skip = tag("a", "To the content", href="#main", class_="skip")
         status = tag("p", id="status", role="status")
-        header = tag("header", *brand, status, self._navigation(name))
+        header = tag("header", *brand, status, self.views.strip())
         toast = tag("div", id="toast", role="status")
-        body = tag("body", skip, header, tag("main", *children, id="main"), toast)
+        body = tag(
+            "body", skip, header, self._navigation(name, kept), tag("main", *children, id="main"), toast
+        )
         return joined([Markup("<!doctype html>"), tag("html", head, body, lang="en")])
+
+
+def _path(name: str) -> str:
+    return f"/page/{name}" if name else "/"
+
+
+def _link(name: str, title: str, current: str, kept: Mapping[str, str]) -> Markup:
+    """Return a link to a view, which keeps the range of time."""
+    query = f"?{urlencode(kept)}" if kept and name in RANGED else ""
+    return tag("li", tag("a", title, href=_path(name) + query, aria_current=name == current and "page"))

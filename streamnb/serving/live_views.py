@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from streamnb.charts import Bar, Markup, Series, bars, count, joined, line, number, percent, tag
+from streamnb.charts import Bar, Markup, Series, bars, joined, line, number, percent, tag
 from streamnb.charts.html_markup import visible
 from streamnb.engine.processing.named_classes import ranked_by_class
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
@@ -24,27 +24,31 @@ from streamnb.queries.answers import explained, value_name
 from streamnb.reports import report_charts
 from streamnb.reports.report_charts import card, listing, missing, tile
 from streamnb.reports.text_tables import action_text
+from streamnb.serving.class_views import ClassViews
 from streamnb.serving.dead_letter_view import DeadLetterView
+from streamnb.serving.health_strip import health_strip
 from streamnb.serving.learned_views import ModelPage
 from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.replica import Replica
 from streamnb.serving.review_view import ReviewView
+from streamnb.serving.time_ranges import DrawnRange, clock, drawn_range, range_name
 from streamnb.values.similar_labels import folded
 
-TITLES = {
-    "": "Overview",
-    "review": "Review",
-    "events": "Predictions",
-    "try": "Try a message",
-    "quality": "Quality",
-    "posterior": "Hypotheses",
-    "labels": "Labels",
-    "dead-letters": "Dead letters",
-    "model": "Model",
-    "operations": "Operations",
+GROUPS = {
+    "Watch": {"": "Overview", "quality": "Quality", "classes": "Classes", "posterior": "Model mix"},
+    "Work": {
+        "review": "Review",
+        "events": "Predictions",
+        "try": "Try a message",
+        "dead-letters": "Dead letters",
+    },
+    "Inspect": {"labels": "Labels", "model": "Model", "operations": "Operations"},
 }
+"""Group of the navigation -> its views, each with its title."""
+TITLES = {name: title for views in GROUPS.values() for name, title in views.items()}
+RANGED = ("", "classes", "posterior")
+"""Views that draw a range of time."""
 _ROWS, _CHOICES, _TOP = 25, 5, 8
-_STALLED_SECONDS = 15.0
 _MOST_TRIED = 32 << 10  # characters
 _NO_REPORT = "No report yet. A learner writes one about each second: `streamnb run`"
 
@@ -68,6 +72,7 @@ class PageViews:
         self.csrf_field = tag("input", type="hidden", name="csrf", value=csrf)
         self.desk = watch.dead_letters
         self.dead_letters = DeadLetterView(watch, self.csrf_field, is_writable=can_send)
+        self.classes = ClassViews(watch, self.learned)
         self.review = ReviewView(watch, self, "" if is_writable else _NO_LABELS)
 
     def alike_label(self, label: str) -> str | None:
@@ -89,8 +94,20 @@ class PageViews:
         with self._watch.lock:
             return self._watch.judging.own(id_, PAGE_SOURCE)
 
+    def strip(self) -> Markup:
+        """Return the health of the learner in one line."""
+        with self._watch.lock:
+            return health_strip(self._watch)
+
+    def range_of(self, asked: Mapping[str, str]) -> str:
+        """Return the range of time that a query asks for, or the default one of this moment."""
+        with self._watch.lock:
+            return range_name(self._watch, asked, time.time())
+
     def live(self, name: str, asked: dict[str, str]) -> Markup:
         """Return the part of a page that changes."""
+        if name == "classes":
+            return self.classes.shown(asked)
         if name == "model":  # queries the replica, so it must not hold the lock of `watch`
             return self.learned.shown(asked)
         if name == "dead-letters":  # queries the log, too
@@ -98,12 +115,12 @@ class PageViews:
                 trouble = self._trouble()
             return joined([trouble, *self.dead_letters.listing(asked)])
         shown: dict[str, Callable[[], Iterable[object]]] = {
-            "": self._overview,
+            "": lambda: self._overview(asked),
             "review": lambda: self.review.news(asked, _number_of(asked.get("since", ""))),
             "events": lambda: self._events(asked),
             "try": self._try,
             "quality": self._quality,
-            "posterior": lambda: report_charts.posterior(list(self._watch.points)),
+            "posterior": lambda: self._posterior(asked),
             "labels": self._labels,
             "operations": self._operations,
         }
@@ -112,62 +129,55 @@ class PageViews:
 
     def _trouble(self) -> Markup | None:
         watch = self._watch
-        told = watch.problem or ("Reading the newest records ..." if watch.is_loading else "")
+        told = watch.problem
         if watch.missing:
             told = told or f"Missing topic {', '.join(watch.missing)}: `streamnb topics create` makes it"
         return tag("p", told, class_="trouble") if told else None
 
     # Overview
 
-    def _overview(self) -> Iterator[Markup]:
+    def _overview(self, asked: Mapping[str, str]) -> Iterator[Markup]:
         watch, report = self._watch, self._watch.report
-        yield self._state(report)
         if report is None:
             yield missing(_NO_REPORT)
             return
+        yield self._state(report)
         if raised := [one.name for one in report.monitors if one.raised]:
             yield tag("p", f"Alarms: {', '.join(raised)}", class_="trouble")
         if report.actions is not None:
             style = "trouble" if report.actions.is_paused else "missing"
             yield tag("p", f"Alarms have acted: {action_text(report.actions)}", class_=style)
-        marks = [(drift.events, f"drift: {drift.detector} at {drift.id}") for drift in watch.drifts]
-        yield card(report_charts.accuracy(list(watch.points), report, marks), wide=True)
-        yield card(report_charts.log_loss(list(watch.points), report, marks))
+        drawn = drawn_range(watch, asked)
+        yield from _notes(drawn)
+        yield card(report_charts.accuracy(drawn.reports, report, drawn.marks, drawn.along), wide=True)
+        yield card(report_charts.log_loss(drawn.reports, report, drawn.marks, drawn.along))
         yield card(report_charts.rates(report))
-        newest = list(watch.drifts)[:-11:-1]
-        rates = [(percent(one.error_rate), percent(one.recent_error_rate), _clock(one.ts)) for one in newest]
-        rows = [(one.detector, one.id, one.events, *more) for one, more in zip(newest, rates, strict=True)]
-        header = ["detector", "at event", "records read", "errors", "of the last 100", "when, UTC"]
-        yield listing("Drifts", header, rows, "None among the records read; `drift.detectors` look for them.")
+        yield _happened(drawn)
 
-    def _state(self, report: MetricsReport | None) -> Markup:
-        watch, behind = self._watch, self._watch.behind()
-        state, style = watch.learner, "warn"
-        told = f"for {duration(watch.silent)}; " if state == "silent" else ""
-        if not watch.commits:
-            state = "has not begun" if state in {"stopped", "not known"} else state
-        else:
-            age = time.time() - watch.commits[-1].now
-            told += f"commit {duration(age)} ago"
-            if state in {"running", "not known"} and age <= _STALLED_SECONDS:
-                state, style = "learns", "good"
-            elif state == "running":
-                state, style = ("no commit", "warn") if behind else ("idle", "good")
-        tiles = [
-            tile("Learner", state, told, style=style),
-            tile("Records a second", count(watch.rate()), "over ten seconds"),
-            tile("Behind", number(behind), "records to read", behind),
-        ]
-        if report is not None:
-            scores, interval = report.window, report.window.accuracy_interval
-            between = "" if interval is None else f"{percent(interval.lower)} to {percent(interval.upper)}"
-            learned = f"{number(report.learned)} learned"
-            tiles += [
-                tile("Accuracy", percent(scores.accuracy), between, scores.accuracy),
-                tile("Log loss", number(scores.log_loss), "nats", scores.log_loss),
-                tile("Events read", number(report.events), learned, report.events),
-            ]
-        return report_charts.tiles(tiles)
+    def _state(self, report: MetricsReport) -> Markup:
+        scores, interval = report.window, report.window.accuracy_interval
+        between = f"window {report.window_size:,}"
+        if interval is not None:
+            between += f"; {percent(interval.lower)} to {percent(interval.upper)}"
+        learned = f"{number(report.learned)} learned"
+        return report_charts.tiles([
+            tile("Accuracy", percent(scores.accuracy), between, scores.accuracy),
+            tile("Log loss", number(scores.log_loss), "nats", scores.log_loss),
+            tile("Events read", number(report.events), learned, report.events),
+            tile("Classes", number(report.classes), "", report.classes),
+            tile("Dead letters", number(report.dead_letters), "", report.dead_letters),
+        ])  # fmt: skip
+
+    def _posterior(self, asked: Mapping[str, str]) -> Iterator[Markup]:
+        drawn = drawn_range(self._watch, asked)
+        yield from _notes(drawn)
+        weighed = None if self._watch.report is None else self._watch.report.posterior
+        if weighed is not None:
+            best = max(weighed.hypotheses, key=lambda one: one.posterior)
+            value = best.posterior
+            yield report_charts.tiles([tile("Most probable", percent(value), best.name, value)])
+        if drawn.points or weighed is None:
+            yield from report_charts.posterior(drawn.reports, drawn.marks, drawn.along)
 
     # Predictions and labels
 
@@ -179,7 +189,11 @@ class PageViews:
             one = watch.prediction(asked["id"])
             yield self._details(one) if one else missing("This event is not among those read.")
             return
-        found = watch.predictions(asked.get("q", ""), _ROWS, wrong="wrong" in asked)
+        if "truth" in asked and "predicted" in asked:
+            wanted = asked["truth"], asked["predicted"] or None
+            found = watch.matching(_ROWS, lambda *both: both == wanted)
+        else:
+            found = watch.predictions(asked.get("q", ""), _ROWS, wrong="wrong" in asked)
         if not found:
             yield missing("No such prediction among those read." if watch.n_seen else "No predictions yet.")
             return
@@ -241,7 +255,8 @@ class PageViews:
         return tag("form", *fields, *children, **sent)
 
     def _details(self, one: Prediction) -> Markup:
-        told = f"Predicted {_clock(one.ts)} UTC by {one.model.name} after {one.model.events:,} events."
+        age = f" UTC by {one.model.name} after {one.model.events:,} events."
+        told = joined(["Predicted ", clock(one.ts), age])
         evidence = [
             (f"{each.attribute}: {value_name(each.value)}", each.log_odds) for each in one.evidence or ()
         ]
@@ -303,7 +318,9 @@ class PageViews:
 
     def _quality(self) -> Iterable[Markup]:
         report = self._watch.report
-        return [missing(_NO_REPORT)] if report is None else report_charts.quality(report)
+        if report is None:
+            return [missing(_NO_REPORT)]
+        return [_focus(report), *report_charts.quality(report, self.classes.confusion())]
 
     # Labels, dead letters, model, operations
 
@@ -360,7 +377,7 @@ class PageViews:
         nothing = f"None in {folder} of this machine."
         yield listing("Snapshots", ["journal record", "size", "written"], files, nothing)
         pairs = list(zip(commits, sizes, strict=True))[:-13:-1]
-        rows = [(str(one.n), one.kind, f"{size:,}", _clock(one.now)) for one, size in pairs]
+        rows = [(str(one.n), one.kind, f"{size:,}", clock(one.now)) for one, size in pairs]
         yield listing("Newest commits", ["record", "kind", "records", "when, UTC"], rows)
 
 
@@ -370,6 +387,29 @@ _NO_LABELS = (
 )
 _LATER = "The model is loading. The answer comes by itself; without scripts, ask again in a moment."
 _NO_EVIDENCE = "This prediction holds no evidence. `predictions.evidence = 10` lets the learner write it."
+
+
+def _focus(report: MetricsReport) -> Markup:
+    scores, note = report.window, f"of the last {report.window_size:,}"
+    return report_charts.tiles([
+        tile("Macro-F1", f"{scores.macro_f1:.3f}", note, scores.macro_f1),
+        tile("Calibration error", f"{scores.calibration_error:.3f}", note, scores.calibration_error),
+        tile("Kappa", f"{scores.kappa:.3f}", note, scores.kappa),
+    ])  # fmt: skip
+
+
+def _notes(drawn: DrawnRange) -> Iterator[Markup]:
+    if drawn.notes:
+        yield tag("p", f"{'; '.join(drawn.notes).capitalize()}.", class_="soft")
+
+
+def _happened(drawn: DrawnRange) -> Markup:
+    """Return what happened in a range, newest first."""
+    rows = [(clock(one.ts), one.events, one.mark.text) for one in drawn.happenings[: -_ROWS - 1 : -1]]
+    nothing = (
+        "No alarm, drift or change among the records read; `monitors` and `drift.detectors` look for them."
+    )
+    return listing("What happened", ["when, UTC", "records read", ""], rows, nothing)
 
 
 def _number_of(text: str) -> int:
@@ -403,13 +443,6 @@ def _decided(one: Prediction, *, with_cost: bool = False) -> Iterator[Markup]:
         if with_cost and one.expected_cost is not None:
             what.append(f", at an expected cost of {one.expected_cost:.4g}")
         yield joined(what)
-
-
-def _clock(seconds: float) -> str:
-    try:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
-    except (OverflowError, ValueError):  # the time of an event is arbitrary
-        return f"{seconds:g} s after 1970"
 
 
 def _unjudged(estimate: AccuracyEstimate | None) -> Iterator[Markup]:

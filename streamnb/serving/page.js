@@ -56,9 +56,14 @@ function replace(made) {
   const focus = nameOf(document.activeElement);
   const [x, y] = [window.scrollX, window.scrollY];
   const wide = [...live.querySelectorAll(".snb-wide")].map((each) => each.scrollLeft);
+  const open = [...live.querySelectorAll("details")].map((each) => each.open);
   live.replaceChildren(...made.childNodes);
+  live.querySelectorAll("details").forEach((each, n) => { each.open = open[n] ?? each.open; });
   live.querySelectorAll(".snb-wide").forEach((each, n) => { each.scrollLeft = wide[n] || 0; });
   live.querySelectorAll("[data-event]").forEach(turn);
+  takeValues(live);
+  localize(live);
+  cross();
   changedAt = performance.now();
   const again = focus && live.querySelectorAll(focus.tag)[focus.place];
   if (again) again.focus({ preventScroll: true });
@@ -78,6 +83,8 @@ async function refresh() {
     }
     if (!response.ok) throw new Error(await reason(response));
     const made = parsed(await response.text());
+    const strip = made.querySelector("#strip");
+    if (strip) document.getElementById("strip").replaceWith(strip);
     if (lostAt) tell("Connected again.", false);
     lostAt = null;
     const markup = made.innerHTML;
@@ -247,6 +254,111 @@ async function undo(form) {
   }
 }
 
+const zone = new Intl.DateTimeFormat(undefined, { timeZoneName: "short" }).formatToParts().find((part) => part.type === "timeZoneName").value;
+const isUtc = new Date().getTimezoneOffset() === 0;
+
+/** The reader's time in the form of a time in UTC: with its date if that has one, with its seconds likewise. */
+function localTime(seconds, form) {
+  const date = new Date(seconds * 1000);
+  const two = (n) => String(n).padStart(2, "0");
+  const day = `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  const clock = `${two(date.getHours())}:${two(date.getMinutes())}`;
+  const parts = [];
+  if (/^\d{4}-/.test(form)) parts.push(`${date.getFullYear()}-${day}`);
+  else if (/^\d\d-\d\d/.test(form)) parts.push(day);
+  if (form.includes(":")) parts.push(/:\d\d:/.test(form) ? `${clock}:${two(date.getSeconds())}` : clock);
+  return parts.join(" ");
+}
+
+/** Adds the reader's own time to each time in UTC; charts have a line left for it. */
+function localize(root) {
+  if (isUtc) return;
+  root.querySelectorAll("text[data-seconds]").forEach((each) => {
+    const own = each.cloneNode(false);
+    own.textContent = localTime(Number(each.dataset.seconds), each.textContent);
+    own.setAttribute("y", Number(each.getAttribute("y")) + 15);
+    own.classList.add("local");
+    each.after(own);
+  });
+  root.querySelectorAll("time[data-seconds]").forEach((each) => { each.title = `${localTime(Number(each.dataset.seconds), each.textContent)} ${zone}`; });
+}
+
+let crossed = null; // share of the width at which all charts show their values
+let tipped = []; // what the crosshair has added
+
+/** The columns of values of a chart. */
+function columns(chart) {
+  return [...chart.querySelectorAll(".told")];
+}
+
+/** Shows the values of all charts of the view at one place of the axis, or of none. */
+function cross() {
+  tipped.forEach((each) => each.remove());
+  tipped = [];
+  if (crossed === null) return "";
+  const told = [];
+  live.querySelectorAll(".snb-plot:has(.told)").forEach((chart) => {
+    const starts = columns(chart).map((each) => parseFloat(each.getAttribute("x")));
+    if (!starts.length) return;
+    const before = starts.findLastIndex((start) => start <= 100 * crossed);
+    const after = before + 1 < starts.length && starts[before + 1] - 100 * crossed < 100 * crossed - (starts[before] ?? -Infinity);
+    const column = columns(chart)[Math.max(0, after ? before + 1 : before)];
+    const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+    const box = column.getAttribute("x");
+    [["x1", box], ["x2", box], ["y1", 8], ["y2", 8 + Number(column.getAttribute("height"))], ["class", "cross"]].forEach(([name, value]) => line.setAttribute(name, value));
+    const [at, ...values] = (column.dataset.values ?? "").split("\n");
+    const own = isUtc || !column.dataset.seconds ? "" : ` UTC, ${localTime(Number(column.dataset.seconds), at)} ${zone}`;
+    const tip = document.createElement("div");
+    tip.className = "tip";
+    tip.textContent = [at.replace(/^at /, "") + own, ...values].join("\n");
+    tip.style[crossed > 0.5 ? "right" : "left"] = `${100 * (crossed > 0.5 ? 1 - crossed : crossed) + 1}%`;
+    chart.append(line);
+    chart.parentElement.append(tip);
+    tipped.push(line, tip);
+    told.push(tip.textContent);
+  });
+  return told.join(". ");
+}
+
+/** Moves the tooltips of columns to where the crosshair reads them: one pointer, one box of values. */
+function takeValues(root) {
+  root.querySelectorAll(".told title").forEach((each) => {
+    each.parentElement.dataset.values = each.textContent;
+    each.remove();
+  });
+  root.querySelectorAll(".snb-plot:has(.told)").forEach((each) => {
+    each.setAttribute("tabindex", "0");
+  });
+}
+
+function crossAt(event) {
+  const chart = event.target.closest?.(".snb-plot:has(.told)");
+  const was = crossed;
+  const box = chart?.getBoundingClientRect();
+  crossed = box ? Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)) : null;
+  if (crossed !== was) cross();
+}
+
+if (live) {
+  takeValues(live);
+  localize(document);
+  const label = document.querySelector(".zone");
+  if (label) label.textContent = isUtc ? "UTC, which is your time" : `UTC above, ${zone} below`;
+  live.addEventListener("pointermove", crossAt);
+  live.addEventListener("pointerleave", crossAt);
+  live.addEventListener("focusout", () => { crossed = null; cross(); });
+  live.addEventListener("keydown", (event) => {
+    const chart = event.target.closest(".snb-plot:has(.told)");
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!chart || !step) return;
+    event.preventDefault();
+    const starts = columns(chart).map((each) => parseFloat(each.getAttribute("x")) / 100);
+    const at = crossed === null ? (step > 0 ? -1 : starts.length) : starts.findLastIndex((start) => start <= crossed + 1e-9);
+    crossed = starts[Math.min(starts.length - 1, Math.max(0, at + step))] + 1e-6;
+    tell(cross(), false);
+  });
+}
+
 const review = document.querySelector("[data-review]");
 
 /** The card that has the focus, or the first one. */
@@ -314,6 +426,6 @@ if (search) {
   });
 }
 
-const here = document.querySelector("nav [aria-current]");
+const here = document.querySelector(".views [aria-current]");
 if (here) here.scrollIntoView({ inline: "center", block: "nearest" });
 if (live) setInterval(() => { if (!document.hidden && !asking) refresh(); }, EVERY);

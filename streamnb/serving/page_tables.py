@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlencode
@@ -103,13 +102,3 @@ def taken(found: Iterable[T], after: str | None, key: Callable[[T], str]) -> tup
         else:
             rows.append(one)
     return rows, None
-
-
-def clock(seconds: float) -> Markup:
-    """Return a time as UTC, machine-readable."""
-    try:
-        at = time.gmtime(seconds)
-        shown = time.strftime("%Y-%m-%d %H:%M:%S", at)
-        return tag("time", shown, datetime=time.strftime("%Y-%m-%dT%H:%M:%SZ", at))
-    except (OverflowError, ValueError):  # the time of an event is arbitrary
-        return tag("span", f"{seconds:g} s after 1970")

@@ -10,18 +10,19 @@ from itertools import islice
 from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from streamnb.config import Config
 from streamnb.engine.ports import Log, Owner, Partition, Record
 from streamnb.errors import JournalError, MalformedEvent, UnknownTopic
-from streamnb.events import Drift, LabelRecord, MetricsReport, Prediction
-from streamnb.formats.codec import decode_metrics, decode_prediction
+from streamnb.events import Alert, Drift, LabelRecord, MetricsReport, Prediction
+from streamnb.formats.codec import decode_alert, decode_metrics, decode_prediction
 from streamnb.formats.journal_record import JournalRecord, decode_journal
 from streamnb.queries.resolved_labels import ResolvedLabels
 from streamnb.serving.dead_letter_desk import DeadLetterDesk
+from streamnb.serving.latency_samples import LatencySamples
 from streamnb.serving.log_follower import FollowerThread
 from streamnb.serving.recent_events import RecentEvents
+from streamnb.serving.report_history import ReportHistory, sampled_records
 from streamnb.values.messages import Message
 
 PAGE_SOURCE = "dashboard"
@@ -31,6 +32,7 @@ _REPORTS, _OTHERS = 2000, 1000
 _LABELS = 20_000  # label records to read, and events whose labels are kept: about 10 MB
 _AT_ONCE = 1000
 _POLL_SECONDS, _PAUSE_SECONDS, _LOOK_SECONDS = 0.5, 0.3, 2.0
+_STEP_SECONDS = 0.2  # of reading older reports, between two looks at the newest records
 _SILENT_SECONDS = 4.0  # a learner that runs shows itself each second
 _OLD_SECONDS = 15.0  # since the last look at it
 _LETTER_BYTES = 300
@@ -94,16 +96,19 @@ class RecentRecords(FollowerThread):
     """Reads from near the end of each topic on.
 
     Attributes:
-        points, drifts, letters, commits, verdicts: the newest ones, oldest first; points are reports without
-            what grows with the number of classes or sources.
+        drifts, alerts, letters, commits, verdicts: the newest ones, oldest first.
+        changes: the newest journal records that are not commits, oldest first.
+        history: reports over any range of time.
         report: the newest one, whole; None before there is one.
         judging: which label holds of the events that the newest labels are about.
         ends: where the topics end that the learner reads.
         owner: the learner, as the log knew it at the last look; None is not known.
         missing: topics that there are not.
         is_loading: whether it is still on its way to the end.
+        has_history: whether older reports were read, too.
         events: the events of predictions, read on demand.
         dead_letters: single dead letters, read and settled on demand.
+        latency: from the time of an event in the log to its prediction, as sampled.
     """
 
     _again = "the page reads again"
@@ -123,19 +128,22 @@ class RecentRecords(FollowerThread):
         super().close()
 
     def _clear(self) -> None:
-        self.points: deque[MetricsReport] = deque(maxlen=_REPORTS)
+        self.history = ReportHistory()
         self.drifts: deque[Drift] = deque(maxlen=_OTHERS)
+        self.alerts: deque[Alert] = deque(maxlen=_OTHERS)
+        self.changes: deque[JournalRecord] = deque(maxlen=_OTHERS)
         self.letters: deque[RecentDeadLetter] = deque(maxlen=_OTHERS)
         self.commits: deque[JournalRecord] = deque(maxlen=_OTHERS)
         self.verdicts: deque[LabelRecord] = deque(maxlen=_OTHERS)
         self.judging = ResolvedLabels(self.config, _LABELS)
+        self.latency = LatencySamples(self.config.topics.events)
         self._reads_all_labels = False
         self.report: MetricsReport | None = None
         self.ends: dict[Partition, int] = {}
         self.owner: Owner | None = None
         self._looked = 0.0
         self.missing: list[str] = []
-        self.is_loading = True
+        self.is_loading, self.has_history = True, False
         self._seen: deque[_RecentPrediction] = deque(maxlen=_PREDICTIONS)
         self._by_id: dict[str, _RecentPrediction] = {}  # the newest of each
         self._seen_bytes = self._n_predictions = 0
@@ -208,6 +216,18 @@ class RecentRecords(FollowerThread):
         """Number of predictions in the buffer."""
         return len(self._seen)
 
+    def labelled_pairs(self, most: int) -> list[tuple[str, str | None]]:
+        """Return the label in force and the predicted label of the newest labelled events, oldest first."""
+        newest = islice(reversed(self._seen), most)
+        pairs = [(self.judging.label(one.id, one.truth), one.label) for one in newest]
+        return [(truth, label) for truth, label in reversed(pairs) if truth is not None]
+
+    def matching(self, limit: int, is_wanted: Callable[[str | None, str | None], bool]) -> list[Prediction]:
+        """Return the newest predictions, chosen by the label in force and the predicted label."""
+        newest = islice(reversed(self._seen), _MOST_QUEUED)
+        found = (one for one in newest if is_wanted(self.judging.label(one.id, one.truth), one.label))
+        return list(islice(_decoded(found), limit))
+
     def predictions(self, search: str, limit: int, *, wrong: bool) -> list[Prediction]:
         """Return the newest ones whose id contains a text, all or those predicted wrong. Needs the lock."""
         newest = (one for one in reversed(self._seen) if search in one.id)
@@ -242,15 +262,22 @@ class RecentRecords(FollowerThread):
         sizes = (part.count for one in self.commits if one.now >= since for part in one.slices)
         return sum(sizes) / _RATE_SECONDS
 
-    def _follow(self, log: Log) -> None:
+    def _takers(self) -> dict[str, tuple[int, Callable[[Record], None]]]:
+        """Return the number of records to read of each topic, and what takes one."""
         topics = self.config.topics
         takers: dict[str, tuple[int, Callable[[Record], None]]] = {}
         takers[topics.journal] = _OTHERS, self._add_commit
         takers[topics.metrics] = _REPORTS, self._add_metrics
         takers[topics.dead_letters] = _OTHERS, self._add_dead_letter
         takers[topics.predictions] = _PREDICTIONS, self._add_prediction
+        if topics.alerts:
+            takers[topics.alerts] = _OTHERS, self._add_alert
         if topics.labels:
             takers[topics.labels] = _LABELS, self._add_label
+        return takers
+
+    def _follow(self, log: Log) -> None:
+        topics, takers = self.config.topics, self._takers()
         with self.lock:
             self._clear()
             seen = {topic: self._extents(log, topic) for topic in {*takers, *topics.read}}
@@ -263,11 +290,13 @@ class RecentRecords(FollowerThread):
         )
         log.seek(starts)
         read = [topic for topic in topics.read if seen[topic]]
+        earlier = self._earlier(log, {one: at for one, at in starts.items() if one.topic == topics.metrics})
         self._looked = paused = 0.0
         while not self._stopping:
             if time.monotonic() > self._looked + _LOOK_SECONDS:
                 ends = {place: end for topic in read for place, (_, end) in log.offset_ranges(topic).items()}
                 owner = log.owner()
+                self.latency.read(log)
                 with self.lock:
                     self.ends, self.owner = ends, owner
                     self._looked = time.monotonic()
@@ -281,7 +310,27 @@ class RecentRecords(FollowerThread):
                 paused = time.monotonic()
                 if sum(log.lag().values()) < _AT_ONCE:
                     self.is_loading = False
-                    time.sleep(_PAUSE_SECONDS)  # a page that is looked at need not follow each commit
+                    if next(earlier, True):
+                        time.sleep(_PAUSE_SECONDS)  # a page that is looked at need not follow each commit
+
+    def _earlier(self, log: Log, starts: Mapping[Partition, int]) -> Iterator[bool]:
+        """Read reports older than the followed ones, some at each step; yield False before the end."""
+        reports: list[MetricsReport] = []
+        deadline = time.monotonic() + _STEP_SECONDS
+        for partition, start in starts.items():
+            for record in sampled_records(log, partition, start, time.time()):
+                if record is not None:
+                    with suppress(MalformedEvent, ValueError, RecursionError):
+                        found = decode_metrics(record.value)
+                        if isinstance(found, MetricsReport) and _is_whole(found):
+                            reports.append(found)
+                if time.monotonic() > deadline:
+                    yield False
+                    deadline = time.monotonic() + _STEP_SECONDS
+        with self.lock:
+            self.history.add_earlier(reports)
+        self.has_history = True
+        yield True
 
     def _extents(self, log: Log, topic: str) -> Mapping[Partition, tuple[int, int]]:
         try:
@@ -291,21 +340,24 @@ class RecentRecords(FollowerThread):
             return {}
 
     def _add_commit(self, record: Record) -> None:
-        self.commits.append(decode_journal(record.value))
+        found = decode_journal(record.value)
+        self.commits.append(found)
+        if found.kind != "commit":
+            self.changes.append(found)
+        self.latency.note(record, found)
 
     def _add_metrics(self, record: Record) -> None:
         found = decode_metrics(record.value)
         if isinstance(found, Drift):
             self.drifts.append(found)
             return
-        named = len(found.labels)
-        is_whole = [len(row) for row in found.confusion] == [named + 1] * named
-        if not is_whole or len(found.class_rates) not in {0, named}:
-            return  # no learner wrote it
-        while self.points and self.points[-1].events >= found.events:  # rolled back
-            self.points.pop()
-        self.points.append(replace(found, labels=(), confusion=(), class_rates=(), verdicts=None))
+        if not _is_whole(found):
+            return
+        self.history.add(found)
         self.report = found
+
+    def _add_alert(self, record: Record) -> None:
+        self.alerts.append(decode_alert(record.value))
 
     def _add_dead_letter(self, record: Record) -> None:
         about = {name: value.decode(errors="replace")[:_LETTER_BYTES] for name, value in record.headers}
@@ -334,6 +386,13 @@ class RecentRecords(FollowerThread):
     def _add_label(self, record: Record) -> None:
         if found := self.judging.add(record):
             self.verdicts.append(found)
+
+
+def _is_whole(report: MetricsReport) -> bool:
+    """Return False for a report that no learner wrote."""
+    named = len(report.labels)
+    sizes = [len(row) for row in report.confusion]
+    return sizes == [named + 1] * named and len(report.class_rates) in {0, named}
 
 
 def _decoded(seen: Iterable[_RecentPrediction]) -> Iterator[Prediction]:

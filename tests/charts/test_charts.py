@@ -20,7 +20,7 @@ def drawn_with(name):
     xs = [0.0, 10.0, 20.0]
     lines = [Series(name, [0.1, None, 0.9], [0.0, None, 0.8], [0.3, None, 1.0]), Series("b", [0.9, 0.5, 0.1])]
     return [
-        charts.line(name, xs, lines, marks=[(10.0, name)], within=(0, 1), y=charts.percent),
+        charts.line(name, xs, lines, marks=[charts.Mark(10.0, name)], within=(0, 1), y=charts.percent),
         charts.stacked(name, xs, lines),
         charts.bars(name, [Bar(name, 0.5, 0.4, 0.6, name), Bar("b", -2.0)]),
         charts.curves(
@@ -105,7 +105,7 @@ def test_the_stylesheet_comes_with_the_package_and_knows_every_class():
 
 def test_the_whole_beginning_is_shown_if_it_matters():
     series = [Series("a", [50.0] + [0.1 + n / 1000 for n in range(99)], note="least 0.1")]
-    made = charts.line("Loss", range(100), series, is_whole=True, ticks=[10, 50, 200])
+    made = charts.line("Loss", range(100), series, is_whole=True, axis=charts.Axis(ticks=[10, 50, 200]))
     assert ">50<" in made
     assert "least 0.1" in made
     assert re.findall(r'y="195"[^>]*>([^<]*)<', made) == ["10", "50"]
@@ -128,3 +128,37 @@ def test_a_long_name_of_a_heat_map_is_cut_and_stays_readable():
     made = str(charts.heat_map("Confusion", ["x" * 200], ["x" * 200], [[1]]))
     assert made.count(f">{'x' * 33}…<") == 2
     assert made.count(f'title="{"x" * 200}"') == 2
+
+
+def test_an_axis_of_time_has_few_round_ticks_with_their_seconds():
+    first = 1.79e9
+    for span in (0.5, 3, 59, 900, 3600, 86_400, 604_800, 3.2e7, 3e9):
+        axis = charts.time_axis(first, first + span)
+        assert 1 <= len(axis.ticks) <= 7 or span < 1
+        assert all(first <= at <= first + span for at in axis.ticks)
+        made = charts.line("Loss", [first, first + span], [Series("a", [1.0, 2.0])], axis=axis)
+        assert all(f'data-seconds="{at}"' in made for at in axis.ticks)
+    assert charts.time_axis(first, first + 900).text(1790000100) == "14:15"
+    assert charts.time_axis(first, first + 900).text(1790000101) == "2026-09-21 14:15:01"
+
+
+def test_labels_of_marks_that_would_collide_are_left_to_the_tooltip():
+    marks = [charts.Mark(10.0 + n, f"drift: number {n}", kind="alarm") for n in range(50)]
+    made = charts.line("Loss", range(1000), [Series("a", [0.5] * 1000)], marks=marks)
+    assert made.count("<title>drift: number ") == 50
+    assert 1 <= len(re.findall(r'<text[^>]*class="mark alarm[^"]*"[^>]*>drift<', made)) < 10
+
+
+def test_a_line_that_leaves_the_picture_is_not_cut_without_a_word():
+    made = charts.line("Loss", range(100), [Series("a", [50.0] + [0.1 + n / 1000 for n in range(99)])])
+    assert "lines go up to 50 above" in made
+    assert "lines go" not in charts.line(
+        "Loss", range(100), [Series("a", [0.1 + n / 1000 for n in range(100)])]
+    )
+
+
+def test_a_series_keeps_its_colour_in_every_order():
+    lines = [Series("a", [0.5, 0.5], colour=3), Series("b", [0.5, 0.5], colour=5)]
+    for made in (charts.line("L", [1, 2], lines[::-1]), charts.stacked("S", [1, 2], lines[::-1])):
+        for name, colour in (("a", 3), ("b", 5)):
+            assert re.search(rf'area c{colour}"></rect></svg>{name}: ', made)

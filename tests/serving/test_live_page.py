@@ -213,7 +213,14 @@ def test_where_labels_cannot_be_written_the_page_names_the_setting(full):
 def test_the_numbers_are_those_of_the_newest_report(full):
     shown = views(full).live("", {})
     values = dict(re.findall(r'class="name">([^<]+)</span><span class="value" data-value="([^"]+)"', shown))
-    assert values == {"Behind": "10", "Accuracy": "0.875", "Log loss": "0.3125", "Events read": "100"}
+    assert values == {
+        "Accuracy": "0.875",
+        "Log loss": "0.3125",
+        "Events read": "100",
+        "Classes": "2",
+        "Dead letters": "1",
+    }
+    assert 'data-behind="10"' in views(full).strip()
     assert "79 % to 93 %" in shown
     assert "drift: ddm" in shown
 
@@ -241,16 +248,16 @@ def test_it_says_what_was_decided(full, decision, told):
         assert (told + cost in texts) if told else ("decided" not in texts)
 
 
-OWNERS = [  # who owns the log, how old the last commit is, records to read; what the tile says, and its style
-    (Owner("me:1", 0.5), 3.0, 0, "learns", "good"),
-    (Owner("me:1", 0.5), 60.0, 0, "idle", "good"),
-    (Owner("me:1", 0.5), 60.0, 5, "no commit", "warn"),
-    (Owner("me:1", 5.0), 3.0, 0, "silent", "warn"),
-    (Owner("me:1", 300.0), 300.0, 5, "silent", "warn"),
-    (Owner(None, 2.0), 3.0, 0, "stopped", "warn"),
-    (Owner(None, 300.0), 300.0, 0, "stopped", "warn"),
-    (None, 3.0, 0, "learns", "good"),
-    (None, 60.0, 0, "not known", "warn"),
+OWNERS = [  # who owns the log, how old the last commit is, records to read; what the strip says, and its style
+    (Owner("me:1", 0.5), 3.0, 0, "Learning", "good"),
+    (Owner("me:1", 0.5), 60.0, 0, "Idle", "good"),
+    (Owner("me:1", 0.5), 60.0, 5, "No commit although records wait", "warn"),
+    (Owner("me:1", 5.0), 3.0, 0, "Silent for 5 s", "bad"),
+    (Owner("me:1", 300.0), 300.0, 5, "Silent for 5 min", "bad"),
+    (Owner(None, 2.0), 3.0, 0, "No learner runs", "bad"),
+    (Owner(None, 300.0), 300.0, 0, "No learner runs", "bad"),
+    (None, 3.0, 0, "Learning", "good"),
+    (None, 60.0, 0, "No learner is known", "bad"),
 ]
 
 
@@ -261,11 +268,39 @@ def test_a_learner_that_is_gone_is_not_shown_as_one_that_has_nothing_to_do(
     full.commits[-1] = replace(full.commits[-1], now=time.time() - age)
     full.ends = {Partition("events", 0): 3 + behind}
     full.owner, full._looked = owner, time.monotonic()
-    shown = views(full).live("", {})
-    assert f'<span class="value {style}">{state}</span>' in shown
-    assert ("for 5 s; " in shown) == (owner == Owner("me:1", 5.0))
-    json_state = state if state in {"silent", "stopped"} else "running" if owner else "not known"
-    assert full.learner == json_state
+    shown = views(full).strip()
+    assert f'<strong class="state">{state}</strong>' in shown
+    assert f'class="{style}" data-behind="{behind}"' in shown
+    assert ("the learner was killed or hangs" in shown) == state.startswith("Silent")
+    json_state = {"Silent": "silent", "No learner runs": "stopped"}
+    expected = json_state.get(state if style == "bad" else "", json_state.get(state.split()[0], ""))
+    assert full.learner == (expected or ("running" if owner else "not known"))
+
+
+MONITORS = [
+    {"name": "errors", "kind": "error-rate", "raised": True},
+    {"name": EVIL, "kind": "no-events", "raised": True},
+    {"name": "calm", "kind": "no-labels", "raised": False},
+]
+
+
+def test_the_strip_counts_alarms_and_says_that_learning_is_paused(full):
+    assert "alarm" not in views(full).strip()
+    for n, told in ((1, "1 alarm"), (2, "2 alarms"), (0, "no alarms")):
+        raised = [one | {"raised": place < n} for place, one in enumerate(MONITORS)]
+        full._add_metrics(record(report(200 + n) | {"monitors": raised}))
+        assert re.search(rf"{told}\b", views(full).strip())
+    acted = {"paused": True, "passed_over": 12, "renewed": 1}
+    full._add_metrics(record(report(300) | {"actions": acted}))
+    full.owner, full._looked = Owner("me:1", 0.5), time.monotonic()
+    assert 'class="state">Learning is paused by an alarm<' in views(full).strip()
+
+
+def test_the_strip_says_that_the_log_cannot_be_read(full):
+    full.is_loading = True
+    assert "Reading the newest records" in views(full).strip()
+    full.problem = "no log"
+    assert 'class="bad"' in views(full).strip()
 
 
 def test_a_look_that_is_old_says_nothing_of_the_learner(full):
@@ -332,7 +367,7 @@ def test_whether_all_labels_are_known_goes_by_where_their_topic_was_begun(
 
 def test_what_was_rolled_back_is_taken_out_of_the_lines(full):
     full._add_metrics(record(report(60)))
-    assert [one.events for one in full.points] == [50, 60]
+    assert [one.report.events for one in full.history.all_points("all")] == [50, 60]
 
 
 def test_the_rings_are_bounded_in_number_and_in_bytes(empty, monkeypatch):
