@@ -11,7 +11,8 @@ key.
     module                     content
     config_schema.py           sections and keys, with kind and default
     connections.py             [log], [kafka] and [http]
-    attribute_config.py, hypothesis_config.py, monitor_config.py, decision_config.py   lists of tables
+    attribute_config.py, hypothesis_config.py, monitor_config.py, decision_config.py,
+    webhook_config.py          lists of tables
     config_sections.py         what a section is
     validators.py              kinds of values: parse, refuse, write
     config_literals.py         durations, sizes, addresses, secrets, TOML literals
@@ -65,3 +66,4 @@ from streamnb.config.setting_sources import given as given
 from streamnb.config.setting_sources import load as load
 from streamnb.config.setting_sources import variable as variable
 from streamnb.config.unused_settings import without_effect as without_effect
+from streamnb.config.webhook_config import WebhookConfig as WebhookConfig

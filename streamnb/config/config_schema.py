@@ -50,6 +50,7 @@ from streamnb.config.validators import (
     number,
     whole,
 )
+from streamnb.config.webhook_config import WEBHOOKS, WebhookConfig
 from streamnb.events import DETECTORS, DetectorName
 from streamnb.features.attributes import EventModel
 from streamnb.statistics.memory_budget import of_features
@@ -384,6 +385,7 @@ class Config(Section, frozen=True):
         attributes: the attributes of an event; if none are declared, all are taken.
         hypotheses: what the model weighs; if none are declared, `model.kind` decides.
         monitors: alerts for values out of bounds.
+        webhooks: addresses to which `serve` sends alerts and predictions.
     """
 
     log: LogConfig = LogConfig()
@@ -404,6 +406,7 @@ class Config(Section, frozen=True):
     scorers: ScorersConfig = ScorersConfig()
     drift: DriftConfig = DriftConfig()
     monitors: Annotated[tuple[MonitorConfig, ...], MONITORS] = ()
+    webhooks: Annotated[tuple[WebhookConfig, ...], WEBHOOKS] = ()
     labels: LabelsConfig = LabelsConfig()
     http: HttpConfig = HttpConfig()
 

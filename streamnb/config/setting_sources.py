@@ -203,6 +203,7 @@ def _contradictions(config: Config, given: Container[str]) -> Iterator[_Misfit]:
     if config.events.entity and config.events.entity == config.events.label:
         yield _misfit("events.entity", config.events.entity, "another path than events.label has")
     yield from _decision(config)
+    yield from _webhooks(config)
     yield from _of_its_kind(config, given)
 
 
@@ -243,6 +244,16 @@ def _of_its_kind(config: Config, given: Container[str]) -> Iterator[_Misfit]:
         if monitor.action == "renew" and not any(one.is_renewed for one in config.weighed):
             expected = 'a model.kind = "mixture" that learns more than counts, such as the default one'
             yield _misfit(f"monitors[{i}].action", "renew", expected, "monitors")
+
+
+def _webhooks(config: Config) -> Iterator[_Misfit]:
+    """Yield webhooks that would never send anything."""
+    for i, hook in enumerate(config.webhooks):
+        if hook.send == "alerts" and not config.topics.alerts:
+            yield _misfit(f"webhooks[{i}].send", "alerts", "[[monitors]], which publish alerts", "webhooks")
+        elif (hook.send == "decisions" or hook.decision) and not config.decision.is_given:
+            expected = "[decision] with it, such as decision.costs"
+            yield _misfit(f"webhooks[{i}].send", hook.send, expected, "webhooks")
 
 
 def _entities(config: Config) -> Iterator[_Misfit]:

@@ -132,6 +132,12 @@ PROXY_URL = _matching(
     "socks5://HOST:PORT, socks5h://HOST:PORT or http://HOST:PORT, without name and password",
     r"(socks5h?|http)://[^/@\s]+:[0-9]{1,5}/?",
 )
+HOOK_URL = _matching(
+    "URL",
+    "https://HOST/PATH or http://HOST/PATH, without name, password and fragment",
+    r"https?://[^/@\s?#]+(?:/[^\s#]*)?",
+)
+HOOK_NAME = _matching("name", "1 to 60 letters, digits, underscores and hyphens", r"[A-Za-z0-9_-]{1,60}")
 ADDRESS = _text(
     "address",
     'HOST:PORT, such as "127.0.0.1:9464" or "[::1]:9464", or "" for none',

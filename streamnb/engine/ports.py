@@ -80,6 +80,10 @@ class Forwarded(NamedTuple):
     note: str = ""
 
 
+HANDED_ON = "handed-on"
+"""Name of the forwarder of dead letters; letters, digits, dots, underscores and hyphens."""
+
+
 class Transaction(NamedTuple):
     """Everything that one commit publishes atomically.
 
@@ -253,16 +257,20 @@ class Log(Protocol):
         Raises LogError if a request has a key and the log has no place to keep it.
         """
 
-    def forwarded(self, topic: str) -> Mapping[Partition, Forwarded]:
-        """Return the forwarding progress of a topic; empty if `forward` never ran."""
+    def forwarded(self, topic: str, by: str = HANDED_ON) -> Mapping[Partition, Forwarded]:
+        """Return the progress of one forwarder of a topic; empty if `forward` never ran for it."""
 
     def forward(
         self,
         records: Sequence[NewRecord],
         since: Mapping[Partition, Forwarded],
         until: Mapping[Partition, Forwarded],
+        by: str = HANDED_ON,
     ) -> None:
-        """Append records and set progress to `until`, atomically; raise `Fenced` if it is not `since`."""
+        """Append records and set the progress of a forwarder to `until`, atomically.
+
+        Raises `Fenced`, and writes nothing, if the progress is not `since`.
+        """
 
     def close(self) -> None:
         """Release all resources and the ownership, so that a successor need not wait."""
@@ -291,10 +299,12 @@ def between(log: Log, partition: Partition, offset: int, end: int, at_once: int)
         offset = found[-1].offset + 1
 
 
-def check_since(log: Log, since: Mapping[Partition, Forwarded], until: Mapping[Partition, Forwarded]) -> None:
-    """Raise `Fenced` if the forwarding progress differs from `since`."""
+def check_since(
+    log: Log, since: Mapping[Partition, Forwarded], until: Mapping[Partition, Forwarded], by: str
+) -> None:
+    """Raise `Fenced` if the progress of a forwarder differs from `since`."""
     topics = {partition.topic for partition in until}
-    found = {partition: at for topic in topics for partition, at in log.forwarded(topic).items()}
+    found = {partition: at for topic in topics for partition, at in log.forwarded(topic, by).items()}
     if found != {place: at for place, at in since.items() if place in found or at != Forwarded(0)}:
         raise Fenced("another process forwards these records, too, and has forwarded the next: start again")
 

@@ -22,6 +22,8 @@ turn.
     class_scores.py       scores of each class over the newest labelled predictions
     live_page.py          the live page: frame and forms
     live_views.py, class_views.py, learned_views.py   its views, of the classes, of the model
+    webhooks.py           senders of webhooks; webhook_position.py has position and lease, webhook_message.py
+                          content and signature, webhook_client.py one attempt, erased_events.py erased ids
     scorer.py             predicts a share of the events, exactly once (Kafka only)
 
 States of a replica:
@@ -35,6 +37,7 @@ Invariants:
 
 * A replica answers by the configuration in the journal, not by its own; a difference is reported once.
 * After a rollback it starts again from the newest snapshot, and answers as before until that is done.
+* A webhook's position passes a message only after it was accepted, or reported as skipped.
 * A label that arrives over HTTP is appended to the topic of labels. The learner reads it from there.
 * A scorer predicts only by a model at most `scorers.behind` journal records old, and waits otherwise.
 * Memory is bounded: ring buffers, body sizes, values in a body, connections.

@@ -22,8 +22,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streamnb.config import Config
 from streamnb.errors import AddressTaken, ConfigError
 from streamnb.events import LabelRecord
+from streamnb.runtime import context
 from streamnb.serving.access import Tokens
 from streamnb.serving.dead_letter_forms import Replaying
+from streamnb.serving.erased_events import ErasedEvents
 from streamnb.serving.fast_path import FastPath
 from streamnb.serving.http_api import application, metrics_of
 from streamnb.serving.http_events import EventSending
@@ -33,6 +35,8 @@ from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.record_feed import RecordFeed
 from streamnb.serving.replica import Replica
 from streamnb.serving.request_writer import RequestWriter
+from streamnb.serving.webhook_metrics import WebhookMetrics
+from streamnb.serving.webhooks import WebhookSender
 from streamnb.values.messages import Message
 
 _MOST_CONNECTIONS = 256
@@ -180,6 +184,9 @@ def serve(
     }
     feeds = {name: RecordFeed(config, topic, tell) for name, topic in topics.items() if topic}
     writer = RequestWriter(config, tell)
+    senders = (
+        [] if rests or not config.webhooks else _senders(config, replica, WebhookMetrics(registry), tell)
+    )
     sending = EventSending(config, writer, feeds["predictions"])
     app = application(replica, registry, write, watch, replay, sending, feeds)
     host, port = listening.address
@@ -221,6 +228,8 @@ def serve(
     replica.start()
     watch.start()
     writer.start()
+    for sender in senders:
+        sender.start()
     try:
         server.run()
     except SystemExit as error:  # uvicorn's word for an OSError that it has met
@@ -229,12 +238,27 @@ def serve(
             f"--listen {shown}:{port}: nothing can listen there; is it taken?"
         ) from error
     finally:
+        for sender in senders:
+            sender.stop()
         writer.close()
+        for sender in senders:
+            sender.close()
         for feed in feeds.values():
             feed.close()
         watch.close()
         replica.close()
     return 0
+
+
+def _senders(
+    config: Config, replica: Replica, metrics: WebhookMetrics, tell: Callable[[Message], None]
+) -> list[WebhookSender]:
+    """Return a sender for each webhook. Raises ConfigError for secrets that cannot be read."""
+    schema = context.schema(config)
+    return [
+        WebhookSender(config, hook, ErasedEvents(schema, replica.erased), metrics, tell)
+        for hook in config.webhooks
+    ]
 
 
 def _for_origins(app: Any, origins: Sequence[str]) -> Any:

@@ -49,9 +49,13 @@ class FollowerThread(ABC):
         """Follow from now on, without waiting."""
         self._thread.start()
 
+    def stop(self) -> None:
+        """Follow no more, without waiting for the end."""
+        self._stopping = True
+
     def close(self) -> None:
         """Follow no more."""
-        self._stopping = True
+        self.stop()
         self._thread.join(self._join_seconds)
 
     @property

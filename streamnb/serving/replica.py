@@ -16,6 +16,7 @@ from streamnb.engine.journal.recovery import JournalTail, recover, standing
 from streamnb.engine.labels.source_labels import SourceLabel
 from streamnb.engine.ports import Log
 from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.engine.processing.retrained_model import Offsets
 from streamnb.errors import SnapshotError
 from streamnb.queries.answers import rehearse_answers
 from streamnb.queries.query_model import QueryModel, query_model_of
@@ -110,6 +111,12 @@ class Replica(FollowerThread):
         """At which journal record; None before there is a model."""
         following = self._following
         return None if following is None else following.checkpoint.n
+
+    def erased(self) -> Offsets | None:
+        """Return the offsets of all events that were erased; None while no model is loaded."""
+        with self.lock:
+            following = self._following
+            return None if following is None else following.learner.forgotten
 
     def said_of(self, event_id: str) -> tuple[SourceLabel, ...] | None:
         """Return the source labels of the newest event of an id, including the label inside it.

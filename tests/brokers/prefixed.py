@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from streamnb.engine.ports import Partition
+from streamnb.engine.ports import HANDED_ON, Partition
 from streamnb.event_logs.kafka import kafka_python_client, librdkafka_client
 from streamnb.event_logs.kafka.kafka_log import KafkaLog
 from streamnb.event_logs.kafka.kafka_python_client import KafkaPython
@@ -188,12 +188,12 @@ class PrefixedKafkaLog:
     def owner(self):
         return self._log.owner()
 
-    def forwarded(self, topic):
-        return {self._here(p): at for p, at in self._log.forwarded(self._prefix + topic).items()}
+    def forwarded(self, topic, by=HANDED_ON):
+        return {self._here(p): at for p, at in self._log.forwarded(self._prefix + topic, by).items()}
 
-    def forward(self, records, since, until):
+    def forward(self, records, since, until, by=HANDED_ON):
         places = ({self._there(p): at for p, at in found.items()} for found in (since, until))
-        self._log.forward([self._new(record) for record in records], *places)
+        self._log.forward([self._new(record) for record in records], *places, by)
 
     def _there(self, partition):
         return Partition(self._prefix + partition.topic, partition.number)

@@ -25,6 +25,7 @@ from streamnb.event_logs.kafka.kafka_log import KafkaLog
 from streamnb.event_logs.kafka.kafka_transactions import Transactions
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.event_logs.sqlite.sqlite_store import SqliteStore
+from streamnb.serving.webhook_position import WebhookPosition
 from tests.brokers.prefixed import LIBRARIES, PrefixedKafkaLog
 from tests.support.topics_of_logs import add_partitions, delete_topic, noted_positions, trim
 
@@ -1112,3 +1113,43 @@ def test_whoever_is_fenced_while_it_hands_on_is_told_by_whom(broker, library, mo
         with pytest.raises(Fenced, match="another process also forwards these records: start again"):
             log.forward(numbered("events", [1]), {}, {LETTERS: Forwarded(1)})
         assert values(log, "events") == [b"1"]
+
+
+@pytest.mark.parametrize("open_log", LOGS, indirect=True)
+def test_forwarders_of_one_topic_have_positions_of_their_own(open_log):
+    log, other = open_log(events=1, letters=2), open_log()
+    until(lambda: nothing_handed_on(log))
+    log.forward([], {}, {LETTERS: Forwarded(5, "a")}, "webhook-a")
+    assert other.forwarded("letters") == {}
+    assert other.forwarded("letters", "webhook-b") == {}
+    other.forward([], {}, {LETTERS: Forwarded(7)})
+    assert log.forwarded("letters", "webhook-a") == {LETTERS: Forwarded(5, "a")}
+    with pytest.raises(Fenced):
+        other.forward([], {LETTERS: Forwarded(7)}, {LETTERS: Forwarded(8)}, "webhook-a")
+    assert log.forwarded("letters") == {LETTERS: Forwarded(7)}
+
+
+@pytest.mark.parametrize("open_log", LOGS, indirect=True)
+def test_a_lease_of_a_webhook_passes_on_only_when_its_holder_is_silent(open_log):
+    """And the holder that was silent cannot move the position any more."""
+    log, other = open_log(letters=2), open_log()
+    until(lambda: nothing_handed_on(log))
+    now = [0.0]
+    first = WebhookPosition(log, "letters", "w", "one", 30.0, lambda: now[0])
+    second = WebhookPosition(other, "letters", "w", "two", 30.0, lambda: now[0])
+    assert not first.acquire().is_continued
+    assert second.acquire() is None
+    now[0] = 29.0
+    assert first.is_due
+    first.offsets[1] = 0
+    first.save()
+    now[0] = 40.0
+    assert second.acquire() is None, "it was renewed"
+    now[0] = 69.0
+    assert second.acquire() is None
+    now[0] = 71.0
+    assert second.acquire().is_continued
+    with pytest.raises(Fenced):
+        first.save()
+    second.release()
+    assert first.acquire().is_continued

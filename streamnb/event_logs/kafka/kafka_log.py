@@ -20,6 +20,7 @@ from typing import Any
 from kafka import TopicPartition, errors
 
 from streamnb.engine.ports import (
+    HANDED_ON,
     CommitInFlight,
     Forwarded,
     Log,
@@ -85,7 +86,6 @@ class KafkaLog(Log):
     ) -> None:
         clients = Clients(client)
         self._name = f"streamnb.{model}"
-        self._handing_group = f"{self._name}.handed-on"
         self._library = library(clients, self._name)
         self._journal = Partition(journal_topic, 0)
         self._timeouts = session_timeout, transaction_timeout
@@ -189,17 +189,17 @@ class KafkaLog(Log):
         places = iter(self._placing.deliver_placed(records, self._cluster.with_retries))
         return [WriteOutcome(list(islice(places, len(one.records))), one.note) for one in requests]
 
-    def forwarded(self, topic: str) -> Mapping[Partition, Forwarded]:
+    def forwarded(self, topic: str, by: str = HANDED_ON) -> Mapping[Partition, Forwarded]:
         """Return how far `forward` has forwarded a topic, from the offsets of a group without members."""
-        partitions = self.partitions(topic)
-        with contextlib.closing(self._cluster.clients.noted(self._handing_group)) as member:
+        partitions, group = self.partitions(topic), f"{self._name}.{by}"
+        with contextlib.closing(self._cluster.clients.noted(group)) as member:
 
             def ask() -> Mapping[Partition, Any]:
                 return {
                     place: member.committed(TopicPartition(*place), metadata=True) for place in partitions
                 }
 
-            found = self._cluster.with_retries(ask, "READ", self._handing_group)
+            found = self._cluster.with_retries(ask, "READ", group)
         return {
             place: Forwarded(at.offset, (at.metadata or "").rstrip("\0"))  # librdkafka ends it with a NUL
             for place, at in found.items()
@@ -211,6 +211,7 @@ class KafkaLog(Log):
         records: Sequence[NewRecord],
         since: Mapping[Partition, Forwarded],
         until: Mapping[Partition, Forwarded],
+        by: str = HANDED_ON,
     ) -> None:
         """Append records and commit positions in one transaction; see `Log.forward`.
 
@@ -219,11 +220,12 @@ class KafkaLog(Log):
         reads it from the positions.
         """
         self._cluster.check_known(until, {record.topic for record in records})
-        transactions = Transactions(self._library, self._handing_group, self._timeouts[1])
+        group = f"{self._name}.{by}"
+        transactions = Transactions(self._library, group, self._timeouts[1])
         try:
             self._cluster.with_retries(lambda: transactions.begin_anew(self._cluster.wait))
-            check_since(self, since, until)
-            nobody = nobody_in(self._handing_group)
+            check_since(self, since, until, by)
+            nobody = nobody_in(group)
             positions = {place: at.offset for place, at in until.items()}
             notes = {place: at.note for place, at in until.items()}
             transactions.send(records, positions, nobody, "handing on", notes).await_outcome(

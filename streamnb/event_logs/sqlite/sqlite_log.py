@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from streamnb.engine.ports import (
+    HANDED_ON,
     CommitInFlight,
     Forwarded,
     Log,
@@ -330,22 +331,23 @@ class SqliteLog(Log):
             self._journal.refuse(request.records)
         return self._requests.append(requests)
 
-    def forwarded(self, topic: str) -> Mapping[Partition, Forwarded]:
+    def forwarded(self, topic: str, by: str = HANDED_ON) -> Mapping[Partition, Forwarded]:
         """Return how far `forward` has forwarded a topic."""
-        return self._store.forwarded(topic)
+        return self._store.forwarded(topic, by)
 
     def forward(
         self,
         records: Sequence[NewRecord],
         since: Mapping[Partition, Forwarded],
         until: Mapping[Partition, Forwarded],
+        by: str = HANDED_ON,
     ) -> None:
         """Append records and save positions; see `Log.forward`."""
         self._journal.refuse(records)
         with self._store.transaction("IMMEDIATE"):
-            check_since(self, since, until)
+            check_since(self, since, until, by)
             self._store.insert(records, self._clock())
-            self._store.note_forwarded(until)
+            self._store.note_forwarded(until, by)
 
     # Inside
 

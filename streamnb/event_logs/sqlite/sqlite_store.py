@@ -45,8 +45,13 @@ SCHEMA: Final = (
         earliest INTEGER NOT NULL DEFAULT 0,
         next INTEGER NOT NULL DEFAULT 0 CHECK (next BETWEEN earliest AND {OFFSET_MASK}),
         position INTEGER,
-        note TEXT NOT NULL DEFAULT '',
         UNIQUE (topic, number))""",
+    """CREATE TABLE forwarded (
+        forwarder TEXT NOT NULL,
+        partition_id INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        note TEXT NOT NULL,
+        PRIMARY KEY (forwarder, partition_id)) WITHOUT ROWID""",
     """CREATE TABLE records (
         place INTEGER PRIMARY KEY,
         timestamp REAL NOT NULL,
@@ -370,17 +375,18 @@ class SqliteStore:
         ]
         self.db.executemany("UPDATE partitions SET position = ? WHERE partition_id = ?", rows)
 
-    def forwarded(self, topic: str) -> dict[Partition, Forwarded]:
-        """Return the positions of a topic that were saved last, with their notes."""
+    def forwarded(self, topic: str, by: str) -> dict[Partition, Forwarded]:
+        """Return the positions of one forwarder of a topic that were saved last, with their notes."""
         with self.errors():
-            query = "SELECT number, position, note FROM partitions WHERE topic = ? AND position IS NOT NULL"
-            rows = self.db.execute(query, (topic,)).fetchall()
+            query = """SELECT number, forwarded.position, note FROM forwarded
+                JOIN partitions USING (partition_id) WHERE topic = ? AND forwarder = ?"""
+            rows = self.db.execute(query, (topic, by)).fetchall()
         return {Partition(topic, number): Forwarded(position, note) for number, position, note in rows}
 
-    def note_forwarded(self, until: Mapping[Partition, Forwarded]) -> None:
-        """Save these positions and notes, inside a transaction. Raises `UnknownTopic`."""
-        rows = [(*at, self.offset_range(partition).partition_id) for partition, at in until.items()]
-        self.db.executemany("UPDATE partitions SET position = ?, note = ? WHERE partition_id = ?", rows)
+    def note_forwarded(self, until: Mapping[Partition, Forwarded], by: str) -> None:
+        """Save positions and notes of one forwarder, inside a transaction. Raises `UnknownTopic`."""
+        rows = [(by, self.offset_range(partition).partition_id, *at) for partition, at in until.items()]
+        self.db.executemany("INSERT OR REPLACE INTO forwarded VALUES (?, ?, ?, ?)", rows)
 
     # Inside
 
@@ -434,7 +440,7 @@ class SqliteStore:
             raise LogError(f"{self.path}: is a SQLite database, but not a log")
         if version != SCHEMA_VERSION:
             raise LogError(f"{self.path}: is a log of version {version}; known is {SCHEMA_VERSION}")
-        if "note" not in {column[1] for column in self.db.execute("PRAGMA table_info(partitions)")}:
+        if not self.db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'forwarded'").fetchone()[0]:
             raise LogError(f"{self.path}: was written by an early streamnb: begin a new log in another file")
         return True
 

@@ -222,8 +222,8 @@ def test_one_whose_outcome_is_unknown_is_started_again(ask, monkeypatch, is_comm
             commit(producer)
         raise errors.KafkaTimeoutError("no answer")
 
-    def fails(store, positions):
-        note(store, positions)
+    def fails(store, positions, by):
+        note(store, positions, by)
         if is_committed:
             store.db.execute("COMMIT")
             store.db.execute("BEGIN")

@@ -812,7 +812,7 @@ def test_a_database_of_something_else_is_refused_and_left_alone(tmp_path):
     ("change", "said"),
     [
         ("PRAGMA user_version = 2", "version 2; known is 1"),
-        ("ALTER TABLE partitions DROP COLUMN note", "was written by an early streamnb: begin a new log in another file"),
+        ("DROP TABLE forwarded", "was written by an early streamnb: begin a new log in another file"),
     ],
 )  # fmt: skip
 def test_a_log_of_another_version_is_refused(logs, change, said):
