@@ -6,10 +6,11 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from streamnb.charts import Markup, joined, number, tag
+from streamnb.charts import Markup, count, joined, number, percent, tag
 from streamnb.events import MonitorReport
 from streamnb.formats.terminal_text import duration
 from streamnb.serving.recent_records import RecentRecords
+from streamnb.statistics.memory_budget import MemoryUse
 
 _STALLED_SECONDS = 15.0
 
@@ -58,8 +59,8 @@ def _living(watch: RecentRecords, last: str, *, is_recent: bool) -> LearnerHealt
     return LearnerHealth("Idle", last)
 
 
-def health_strip(watch: RecentRecords) -> Markup:
-    """Return the strip. Needs the lock."""
+def health_strip(watch: RecentRecords, memory: MemoryUse | None) -> Markup:
+    """Return the strip. `memory` is of the loaded model, if there is one. Needs the lock of `watch`."""
     health, behind, report = learner_health(watch), watch.behind(), watch.report
     parts = [health.note] if health.note else []
     parts.append(f"{watch.rate():.3g} events/s")
@@ -69,7 +70,7 @@ def health_strip(watch: RecentRecords) -> Markup:
     return tag(
         "p",
         tag("span", state, ". ", ", ".join(parts), alarms, class_="sentence"),
-        *(tag("span", one, class_="soft") for one in _measures(watch)),
+        *(tag("span", one, class_="soft") for one in _measures(watch, memory)),
         id="strip",
         class_=health.style or None,
         data_behind=behind,
@@ -84,13 +85,21 @@ def _alarms(monitors: Sequence[MonitorReport]) -> Markup:
     return joined([", ", tag("span", told, class_="alarmed", title=f"raised: {', '.join(raised)}")])
 
 
-def _measures(watch: RecentRecords) -> list[Markup]:
+def _measures(watch: RecentRecords, memory: MemoryUse | None) -> list[Markup]:
     """Return latency and memory, as far as they are known."""
     found = []
     if (seconds := watch.latency.quantiles()) is not None:
         told = f"event to prediction, {watch.latency.n_events:,} events of the last minute"
         p50, p99 = (brief(each) for each in seconds)
         found.append(tag("span", f"p50 {p50}, p99 {p99}", title=told))
+    if memory is not None and memory.parts:
+        parts = [one for one in memory.parts.values() if one.most]
+        taken, most = sum(one.taken for one in parts), sum(one.most for one in parts)
+        text = f"memory {count(taken)}B of {count(most)}B"
+        text += f", {memory.words:,} words forgotten" if memory.words else ""
+        shares = ", ".join(f"{name} {percent(one.share)}" for name, one in memory.parts.items() if one.most)
+        style = "alarmed" if memory.words else None
+        found.append(tag("span", text, title=f"{shares}; counted since the model was loaded", class_=style))
     return found
 
 

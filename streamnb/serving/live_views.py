@@ -32,6 +32,7 @@ from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.replica import Replica
 from streamnb.serving.review_view import ReviewView
 from streamnb.serving.time_ranges import DrawnRange, clock, drawn_range, range_name
+from streamnb.statistics.memory_budget import MemoryUse
 from streamnb.values.similar_labels import folded
 
 GROUPS = {
@@ -68,6 +69,7 @@ class PageViews:
         self, watch: RecentRecords, replica: Replica, csrf: str, *, is_writable: bool, can_send: bool = True
     ) -> None:
         self._watch, self._replica, self._csrf, self._is_writable = watch, replica, csrf, is_writable
+        self._memory: MemoryUse | None = None  # as it was when the replica was last not busy
         self.learned = ModelPage(watch.config, replica)
         self.csrf_field = tag("input", type="hidden", name="csrf", value=csrf)
         self.desk = watch.dead_letters
@@ -96,8 +98,9 @@ class PageViews:
 
     def strip(self) -> Markup:
         """Return the health of the learner in one line."""
+        self._memory = self._replica.memory_use() or self._memory
         with self._watch.lock:
-            return health_strip(self._watch)
+            return health_strip(self._watch, self._memory)
 
     def range_of(self, asked: Mapping[str, str]) -> str:
         """Return the range of time that a query asks for, or the default one of this moment."""

@@ -22,6 +22,7 @@ from streamnb.queries.answers import rehearse_answers
 from streamnb.queries.query_model import QueryModel, query_model_of
 from streamnb.runtime import factories
 from streamnb.serving.log_follower import AGAIN_SECONDS, FollowerThread
+from streamnb.statistics.memory_budget import MemoryUse
 from streamnb.values.messages import Message
 
 REST_SECONDS = 60.0
@@ -128,6 +129,12 @@ class Replica(FollowerThread):
             following = self._following
             late = None if following is None else following.learner.late
             return None if late is None else late.source_labels_of(event_id)
+
+    def memory_use(self) -> MemoryUse | None:
+        """Return the use of the memory budget; None if no model is loaded, or it is busy. Wakes no model."""
+        with self.lock.if_free() as is_free:
+            following = self._following
+            return following.learner.memory_use if is_free and following is not None else None
 
     def state(self) -> Mapping[str, Any]:
         """Return the journal record, events learned, and seconds since the record and since the last poll."""

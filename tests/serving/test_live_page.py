@@ -34,6 +34,7 @@ from streamnb.serving.limits import RequestLimits
 from streamnb.serving.live_views import TITLES, PageViews
 from streamnb.serving.log_follower import FairLock
 from streamnb.serving.recent_records import RecentRecords
+from streamnb.statistics.memory_budget import MemoryComponent, MemoryUse
 from tests.support.asgi_request import ORIGIN, page_request
 from tests.support.late import Stream, late_learner
 from tests.support.program import until
@@ -96,6 +97,9 @@ class NoModel:
         raise SnapshotError(self.status)
 
     def said_of(self, _):
+        return None
+
+    def memory_use(self):
         return None
 
     def state(self):
@@ -294,6 +298,22 @@ def test_the_strip_counts_alarms_and_says_that_learning_is_paused(full):
     full._add_metrics(record(report(300) | {"actions": acted}))
     full.owner, full._looked = Owner("me:1", 0.5), time.monotonic()
     assert 'class="state">Learning is paused by an alarm<' in views(full).strip()
+
+
+def test_the_strip_has_the_memory_of_the_last_look_at_a_model_and_what_was_forgotten(full, monkeypatch):
+    shown = views(full)
+    assert "memory" not in shown.strip()
+    parts = {"rows": MemoryComponent(3_000_000, 6_000_000), "fixed": MemoryComponent(5, 0)}
+    for use, told in (
+        (MemoryUse(parts), "memory 3MB of 6MB<"),
+        (None, "memory 3MB of 6MB<"),  # the replica is busy
+        (MemoryUse(parts, 1200, 5.0), "memory 3MB of 6MB, 1,200 words forgotten<"),
+    ):
+        monkeypatch.setattr(NoModel, "memory_use", lambda _, use=use: use)
+        assert told in shown.strip()
+    assert 'title="rows 50 %; counted since the model was loaded"' in shown.strip()
+    monkeypatch.setattr(NoModel, "memory_use", lambda _: MemoryUse())  # without a budget
+    assert "memory" not in views(full).strip()
 
 
 def test_the_strip_says_that_the_log_cannot_be_read(full):
