@@ -1,30 +1,44 @@
-"""The linear unit with the delta rule (LMS): least squares by gradient, one event at a time."""
+"""The linear unit: least squares or a loss of classification by gradient, one event at a time."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from river import base
 
 from streamnb.toolbox.linear.design_matrix import is_no_target, real
 from streamnb.toolbox.linear.gradient_unit import GradientUnit
 
+Loss = Literal["squared", "hinge", "squared_hinge", "exponential", "perceptron"]
+_MOST_EXPONENT = 700.0
+
 
 class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River is untyped here
-    """A linear unit that learns by the delta rule (LMS, Widrow and Hoff).
+    """A linear unit that learns by gradient steps; with the squared loss the delta rule (LMS).
 
-        h(x) = w_0 + sum w_k x_k        w_k <- w_k + eta (d - h(x)) x_k,  x_0 = 1
+        h(x) = w_0 + sum w_k x_k        w_k <- w_k - eta L'(h(x)) x_k,  x_0 = 1
 
-    Each event makes one step down the gradient of (d - h(x))^2 / 2. The step costs O(d) of the attributes of
-    the event. The weights follow changes but never settle: `LinearRegression` is the exact minimum. If
-    eta |x|^2 > 1, the step is shortened so that h(x) = d, because larger steps diverge.
+        squared         (d - h)^2 / 2           least squares, or with d of 1 and -1 a classifier
+        hinge           max(0, 1 - d h)         the support vector machine (L1 SVM)
+        squared_hinge   max(0, 1 - d h)^2       the L2 SVM
+        exponential     exp(-d h)               as AdaBoost
+        perceptron      max(0, -d h)            steps at mistakes only, and at h = 0
+
+    All losses but the squared one take targets of 1 and -1 and refuse others; the sign of h(x) is the class,
+    and `PlattScaling` makes a probability of it. Each step costs O(d) of the attributes of the event. The
+    weights follow changes but never settle: `LinearRegression` is the exact minimum of squares. A step of
+    the squared losses and the exponential one is shortened if it would pass h(x) = d, because larger steps
+    diverge.
 
     A missing attribute (absent, None, NaN, infinite) is 0, and a string is 1 in the column (name, value). An
     event whose target is missing is not learned. Numbers beyond +-1e140 are read as +-1e140.
 
     Args:
         rate: eta, greater than 0.
+        loss: L; see above. The cross entropy is the loss of `SigmoidUnit`.
+        l2: adds l2 |w|^2 / 2 to the loss of each event, without w_0; a step then costs O(d) of all columns.
         features: maximum number of columns; later ones are ignored.
 
     Raises:
@@ -39,9 +53,28 @@ class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River i
         >>> unit.predict_one({"x": 2.0})
         2.5
 
+        A perceptron on the logical or:
+
+        >>> gate = LinearUnit(rate=1.0, loss="perceptron")
+        >>> for _ in range(5):
+        ...     for a, b, d in [(0, 0, -1), (0, 1, 1), (1, 0, 1), (1, 1, 1)]:
+        ...         gate.learn_one({"a": a, "b": b}, d)
+        >>> [gate.predict_one({"a": a, "b": b}) > 0 for a, b in [(0, 0), (0, 1), (1, 0), (1, 1)]]
+        [False, True, True, True]
+
     References:
         Mitchell, Machine Learning (1997), section 4.4.3; Widrow and Hoff (1960), Adaptive switching circuits.
     """
+
+    def __init__(
+        self, rate: float = 0.05, features: int = 1 << 20, loss: Loss = "squared", l2: float = 0.0
+    ) -> None:
+        super().__init__(rate, features)
+        if loss not in _DESCENTS:
+            raise ValueError(f"loss must be one of {', '.join(_DESCENTS)}, not {loss!r}")
+        if not 0.0 <= l2 * rate < 1.0:
+            raise ValueError(f"l2 must be at least 0 and below 1 / rate, not {l2!r}")
+        self.loss, self.l2 = loss, l2
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Return h(x). Raises TypeError for a value that is not a number, boolean, string or None."""
@@ -52,5 +85,24 @@ class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River i
         if not is_no_target(y):
             target = real("target", y)
             row = self._row(x, adds=True)
-            step = min(self.rate, 1.0 / float(row[1] @ row[1]))
-            self._move(row, step * (target - self._net(row)))
+            if self.loss != "squared" and abs(target) != 1.0:
+                raise ValueError(f"the loss {self.loss!r} takes the targets 1 and -1, not {y!r}")
+            net, size = self._net(row), float(row[1] @ row[1])
+            amount = self.rate * _DESCENTS[self.loss](net, target)
+            if self.loss in _BOUNDED:
+                most = abs(target - net) / size
+                amount = max(-most, min(amount, most))
+            if self.l2:
+                self._weights[1:] *= 1.0 - self.rate * self.l2
+            self._move(row, amount)
+
+
+_DESCENTS = {
+    "squared": lambda h, d: d - h,
+    "hinge": lambda h, d: d if d * h < 1.0 else 0.0,
+    "squared_hinge": lambda h, d: 2.0 * d * max(0.0, 1.0 - d * h),
+    "exponential": lambda h, d: d * math.exp(min(-d * h, _MOST_EXPONENT)),
+    "perceptron": lambda h, d: d if d * h <= 0.0 else 0.0,
+}
+"""-L'(h) by h and target d."""
+_BOUNDED = ("squared", "squared_hinge", "exponential")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from itertools import product
+from collections import Counter
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given
@@ -178,3 +179,16 @@ def test_on_its_samples_a_model_reaches_the_bayes_rate():
         learner.learn_one(x, label)
     right = sum(learner.predict_one(x) == label for x, label in model.sample(n, first=n))
     assert abs(right / n - best) < 5 * math.sqrt(best * (1 - best) / n)
+
+
+def test_consecutive_samples_are_independent():
+    """No uniform of an event is used again by the next one."""
+    model, n = play_tennis(), 20_000
+    drawn = model.sample(n)
+    prior, wind = model.parameters().prior, Counter(x["wind"] for x, _ in drawn)
+    outlook = Counter(x["outlook"] for x, _ in drawn)
+    for counts, name in ((wind, "wind"), (outlook, "outlook")):
+        for value, times in counts.items():
+            joint = sum(x[name] == value and y == "no" for (x, _), (_, y) in pairwise(drawn)) / n
+            p = times / n * prior["no"]
+            assert abs(joint - p) < 6 * math.sqrt(p * (1 - p) / n)

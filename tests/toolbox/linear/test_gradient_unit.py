@@ -221,3 +221,71 @@ def test_a_damaged_cross_entropy_is_refused(changes):
         (arrays if name in arrays else meta)[name] = value
     with pytest.raises(SnapshotError):
         SigmoidUnit().load_state(meta, arrays)
+
+
+LOSSES = {
+    "squared": lambda h, d: (d - h) ** 2 / 2,
+    "hinge": lambda h, d: max(0.0, 1 - d * h),
+    "squared_hinge": lambda h, d: max(0.0, 1 - d * h) ** 2,
+    "exponential": lambda h, d: math.exp(-d * h),
+    "perceptron": lambda h, d: max(0.0, -d * h),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_step_of_each_loss_follows_its_gradient(loss):
+    """Deck 004's losses: the change of the weights is -eta dL/dw, with the derivative taken numerically."""
+    rng, e = np.random.default_rng(3), 1e-6
+    unit = LinearUnit(rate=1e-3, loss=loss)
+    moved = 0
+    for _ in range(200):
+        x, d = rng.normal(size=2), float(rng.choice([-1.0, 1.0]))
+        event = {"a": x[0], "b": x[1]}
+        h, before = unit.predict_one(event), unit.intercept
+        slope = (LOSSES[loss](h + e, d) - LOSSES[loss](h - e, d)) / (2 * e)
+        unit.learn_one(event, d)
+        if abs(1 - d * h) > 2 * e and abs(h) > 2 * e:  # no kink
+            assert unit.intercept - before == pytest.approx(-1e-3 * slope, abs=1e-8)
+            assert unit.predict_one(event) - h == pytest.approx(-1e-3 * slope * (1 + x @ x), abs=1e-7)
+            moved += unit.intercept != before
+    assert moved > 50
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_each_loss_separates_what_is_separable_and_stays_finite(loss):
+    rng = np.random.default_rng(4)
+    unit = LinearUnit(
+        rate=0.002 if loss == "squared" else 0.5, loss=loss, l2=1e-4
+    )  # least squares follow every point
+    margins = [(x, x[0] - 2 * x[1] + 0.5) for x in (rng.normal(size=(2000, 2)) * 3.0).tolist()]
+    events = [({"a": x[0], "b": x[1]}, 1 if margin > 0 else -1) for x, margin in margins if abs(margin) > 1]
+    for x, d in events:
+        unit.learn_one(x, d)
+    right = sum((unit.predict_one(x) > 0) == (d > 0) for x, d in events)
+    assert right / len(events) > 0.97
+    unit.learn_one({"a": 1e140, "b": -1e140}, 1)
+    assert math.isfinite(unit.predict_one({"a": 1.0}))
+
+
+def test_l2_shrinks_the_weights_but_not_the_intercept():
+    plain, shrunk = LinearUnit(loss="hinge"), LinearUnit(loss="hinge", l2=10.0)
+    for unit in (plain, shrunk):
+        unit.learn_one({"x": 1.0}, 1)
+        unit.learn_one({"x": 1.0}, 1)
+    assert shrunk.weights["x"] == pytest.approx(0.05 * 0.5 + 0.05)
+    assert shrunk.intercept == plain.intercept == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES][1:])
+@pytest.mark.parametrize("target", [0, 0.5, True - 1, 2])
+def test_targets_that_are_no_signs_are_refused(loss, target):
+    unit = LinearUnit(loss=loss)
+    with pytest.raises(ValueError, match="takes the targets 1 and -1"):
+        unit.learn_one({"x": 1.0}, target)
+
+
+def test_a_loss_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="loss must be one of squared, hinge"):
+        LinearUnit(loss="winnow")
+    with pytest.raises(ValueError, match="l2"):
+        LinearUnit(rate=0.5, l2=2.0)
