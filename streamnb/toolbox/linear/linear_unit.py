@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from river import base
@@ -97,7 +97,7 @@ class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River i
             self._move(row, amount)
 
 
-_DESCENTS = {
+_DESCENTS: dict[str, Callable[[float, float], float]] = {
     "squared": lambda h, d: d - h,
     "hinge": lambda h, d: d if d * h < 1.0 else 0.0,
     "squared_hinge": lambda h, d: 2.0 * d * max(0.0, 1.0 - d * h),

@@ -1,0 +1,223 @@
+"""Items of the lectures that have no row of their own, and the page's table of all items."""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+import json
+import math
+import re
+from fractions import Fraction
+from itertools import islice, product
+from pathlib import Path
+
+import pytest
+
+import streamnb
+from streamnb import (
+    BayesianNetwork,
+    BetaBernoulli,
+    CategoricalNB,
+    HiddenMarkovModel,
+    JointTable,
+    LinearUnit,
+    MultinomialNB,
+    NaiveBayes,
+    log_binomial_pmf,
+)
+from tests.laws.test_lectures import NAMES, PLAY_TENNIS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "lectures.md").read_text()
+ITEMS = [
+    (deck, *item)
+    for deck, section in re.findall(r"^### Deck (\d+)\n(.*?)(?=^##)", PAGE, re.MULTILINE | re.DOTALL)
+    for item in re.findall(r"^\| (.+?) \| (.+?) \| `(test_\w+)` \|$", section, re.MULTILINE)
+]
+
+ANIMALS = [
+    ({"fur": 1, "teeth": 0, "scary": 0}, 0),
+    ({"fur": 0, "teeth": 1, "scary": 1}, 0),
+    ({"fur": 1, "teeth": 1, "scary": 1}, 1),
+]
+
+
+def animals(**keywords):
+    model = CategoricalNB(**keywords)
+    for x, label in ANIMALS:
+        model.learn_one({name: str(value) for name, value in x.items()}, label)
+    return model
+
+
+def test_likelihood_of_three_animals():
+    """P(D | h) of deck 001 as its formula: counts as exponents; d_k / N_0 has the greatest likelihood."""
+    found = animals(alpha=0).parameters()
+    theta0 = {name: found.discrete[name].table[0].get("1", 0.0) for name in ("fur", "teeth", "scary")}
+    assert theta0 == {"fur": 0.5, "teeth": 0.5, "scary": 0.5}  # d_k / N_0
+    assert found.prior == pytest.approx({0: 2 / 3, 1: 1 / 3})
+
+    def likelihood(t0, p1):
+        return (1 - p1) ** 2 * math.prod(t * (1 - t) for t in t0.values()) * p1  # a lion's chances are 1
+
+    best = likelihood(theta0, found.prior[1])
+    direct = math.prod(
+        found.prior[y]
+        * math.prod(found.discrete[name].table[y].get(str(value), 0.0) for name, value in x.items())
+        for x, y in ANIMALS
+    )
+    assert direct == pytest.approx(best, rel=1e-12)
+    for name, change in product(theta0, (-0.05, 0.05)):
+        assert likelihood({**theta0, name: 0.5 + change}, found.prior[1]) < best
+    assert likelihood(theta0, found.prior[1] + 0.05) < best > likelihood(theta0, found.prior[1] - 0.05)
+
+
+def test_a_lion_cub_needs_smoothing():
+    """Scary = false never occurred with a lion: probability 0 without smoothing, 1/3 by Laplace's rule."""
+    cub = {"fur": "1", "teeth": "1", "scary": "0"}
+    assert animals(alpha=0).parameters().discrete["scary"].table[1]["0"] == 0.0
+    laplace, m_estimate = animals(alpha=1), animals(m=2, p=0.5)
+    assert laplace.parameters().discrete["scary"].table[1]["0"] == pytest.approx(1 / 3)
+    assert laplace.predict_proba_one(cub) == pytest.approx(m_estimate.predict_proba_one(cub))
+    assert laplace.predict_proba_one(cub)[1] > 0.3
+
+
+def test_an_estimate_with_a_prior_for_each_value():
+    """(n_c + m p_v) / (n + m) with p = (.7, .3), and a smoothed class prior: given tables of a network."""
+    given = {"weak": 0.7, "strong": 0.3}
+    network = BayesianNetwork(
+        {"play": [], "wind": ["play"]},
+        tables={"play": {"yes": 0.5, "no": 0.5}, "wind": {"yes": given, "no": given}},
+        weight=4,
+    )
+    for *values, label in PLAY_TENNIS:
+        network.learn_one({"play": label, "wind": dict(zip(NAMES, values, strict=True))["wind"]})
+    assert network.table("wind")[("no",)]["strong"] == pytest.approx((3 + 4 * 0.3) / (5 + 4))
+    assert network.table("play")[()]["no"] == pytest.approx((5 + 4 * 0.5) / (14 + 4))
+
+
+def test_a_document_of_700_dislikes_and_300_likes():
+    """Deck 000: P(dislike) = .7; the document of 19 words has one factor for each position, the same for each order."""
+    model = MultinomialNB()
+    for i in range(1000):
+        model.learn_one(
+            "this is one paragraph" if i % 10 < 7 else "an example of two sentences", int(i % 10 >= 7)
+        )
+    document = (
+        "This is an example document for the naive Bayes classifier. "
+        "This document contains only one paragraph, or two sentences."
+    )
+    assert len(re.findall(r"\w+", document)) == 19
+    parameters = model.parameters()
+    assert parameters.prior == pytest.approx({0: 0.7, 1: 0.3})
+    for label, row in parameters.discrete["text"].table.items():
+        known = [row[word] for word in re.findall(r"\w+", document.lower()) if word in row]
+        joint = math.log(parameters.prior[label]) + math.fsum(map(math.log, known))
+        assert model.joint_log_likelihood(document)[label] == pytest.approx(joint)
+
+
+def test_a_joint_table_of_three_booleans_in_three_steps():
+    """Deck 004's recipe: all combinations, a probability for each, and they must sum to 1."""
+    printed = [0.30, 0.05, 0.10, 0.05, 0.05, 0.10, 0.25, 0.10]
+    rows = dict(zip(product([0, 1], repeat=3), printed, strict=True))
+    table = JointTable({name: [0, 1] for name in "ABC"}, rows)
+    assert table.marginal("A")["1"] == pytest.approx(0.5)
+    assert table.probability({"A": 1}, given={"B": 1, "C": 0}) == pytest.approx(0.25 / 0.35)
+    with pytest.raises(ValueError, match="sum to"):
+        JointTable({name: [0, 1] for name in "ABC"}, {**rows, (0, 0, 0): 0.31})
+
+
+def test_total_probability_of_exclusive_events():
+    """P(B) = sum P(B | A_i) P(A_i), also given C."""
+    rows = dict(zip(product([0, 1], "xyz", [0, 1]), [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3], strict=True))
+    table = JointTable.from_counts(
+        {"B": [0, 1], "A": "xyz", "C": [0, 1]},
+        [[[rows[b, a, c] for c in (0, 1)] for a in "xyz"] for b in (0, 1)],
+    )
+    for given in ({}, {"C": 1}):
+        parts = [
+            table.probability({"B": 1}, given={"A": a, **given}) * table.probability({"A": a}, given=given)
+            for a in "xyz"
+        ]
+        assert table.probability({"B": 1}, given=given) == pytest.approx(math.fsum(parts))
+
+
+def test_a_binomial_of_coin_tosses_is_greatest_at_k_by_m():
+    """L(p) = k log p + (m - k) log(1 - p) has its maximum at k / m; the coefficient does not depend on p."""
+    k, m = 70, 100
+    logs = {p / 100: log_binomial_pmf(k, m, p / 100) for p in range(101)}
+    assert max(logs, key=logs.get) == k / m
+    free = {p: k * math.log(p) + (m - k) * math.log(1 - p) for p in (0.3, 0.7)}
+    assert logs[0.7] - logs[0.3] == pytest.approx(free[0.7] - free[0.3])
+    coin = BetaBernoulli(1, 1)
+    for i in range(m):
+        coin.update(i < k)
+    assert coin.mode == pytest.approx(k / m)
+
+
+SENTENCES = [
+    "I saw the girl in the park", "we saw it in the park", "it rained in the park", "the girl saw it",
+    "I put it in the house", "we met the girl in the house", "it stood in the park",
+]  # fmt: skip
+TAGS = {"in": "P", "the": "D", "girl": "N", "park": "N", "house": "N", "it": "O", "i": "O", "we": "O"}
+
+
+def test_text_correction_by_a_generative_model():
+    """Pr(I saw the girl it the park) < Pr(I saw the girl in the park), by the evidence of a tagged chain."""
+    model = HiddenMarkovModel(m=0.1, emission_m=0.1)
+    for sentence in SENTENCES:
+        words = sentence.lower().split()
+        model.learn_one(words, [TAGS.get(word, "V") for word in words])
+    wrong, right = (f"i saw the girl {word} the park".split() for word in ("it", "in"))
+    assert model.log_evidence(right) - model.log_evidence(wrong) > 2.0
+
+
+def test_text_correction_by_a_discriminative_model():
+    """The rule of the slide, "if `the` occurs after the target, then in", learned by a perceptron."""
+    unit = LinearUnit(rate=1.0, loss="perceptron")
+    events = []
+    for sentence in SENTENCES:
+        words = ["^", *sentence.lower().split(), "$"]
+        for i, word in enumerate(words):
+            if word in ("in", "it"):
+                events.append(({"before": words[i - 1], "after": words[i + 1]}, 1 if word == "in" else -1))
+    for x, d in events * 5:
+        unit.learn_one(x, d)
+    assert all((unit.predict_one(x) > 0) == (d > 0) for x, d in events)
+    assert unit.predict_one({"before": "girl", "after": "the"}) > 0
+    assert max(unit.weights, key=unit.weights.get) == ("after", "the")
+
+
+def lift(file, n=4000):
+    """Share of likes among the tenth of the articles with the highest P(like) so far unseen, by the base rate."""
+    model, rated = NaiveBayes({"text": "text"}, alpha=0.01), []
+    with gzip.open(file, "rt") as lines:
+        for event in map(json.loads, islice(lines, n)):
+            x, label = {"text": event["text"]}, event["label"].startswith("sci.")
+            if model.n_events > 500:
+                rated.append((model.predict_proba_one(x).get(True, 0.0), label))
+            model.learn_one(x, label)
+    top = sorted(rated, key=lambda pair: -pair[0])[: len(rated) // 10]
+    base = Fraction(sum(label for _, label in rated), len(rated))
+    return float(base), sum(label for _, label in top) / len(top) / float(base)
+
+
+def test_row_23_the_lift_of_a_readers_taste(streams):
+    """NewsWeeder's articles were three to four times as often interesting as all articles."""
+    base, found = lift(streams / "20news_bydate.jsonl.gz")
+    assert (f"{base:.0%}", f"{found:.1f}") == tuple(
+        re.findall(r"(\d+%) of all.*?lift of (\d\.\d)", PAGE, re.DOTALL)[0]
+    )
+
+
+def test_every_item_of_the_page_has_code_and_a_test():
+    tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(ITEMS) >= 60
+    assert {deck for deck, *_ in ITEMS} == {"000", "001", "002", "003", "004"}
+    for deck, item, code, test in ITEMS:
+        assert f"def {test}(" in tests, (deck, item, test)
+        (name, member, parameter) = re.fullmatch(r".*?`(\w+)(?:\.(\w+)|\((\w+)\)| \w+)?`.*", code).groups()
+        if name == "streamnb":
+            continue
+        found = getattr(streamnb, name)
+        assert member is None or hasattr(found, member), (deck, item, code)
+        assert parameter is None or parameter in inspect.signature(found).parameters, (deck, item, code)
