@@ -12,12 +12,14 @@ from itertools import islice, product
 from pathlib import Path
 
 import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import streamnb
 from streamnb import (
     BayesianNetwork,
     BetaBernoulli,
     CategoricalNB,
+    GaussianNB,
     HiddenMarkovModel,
     JointTable,
     LinearUnit,
@@ -152,6 +154,61 @@ def test_a_binomial_of_coin_tosses_is_greatest_at_k_by_m():
     for i in range(m):
         coin.update(i < k)
     assert coin.mode == pytest.approx(k / m)
+
+
+DECK_NUMBERS = [
+    (2.0, 3.0, 1.0, 1),
+    (-1.2, 2.0, 0.4, 1),
+    (1.2, 0.3, 0.0, 0),
+    (2.2, 1.1, 0.0, 1),
+    (0.1, 0.9, 0.3, 0),
+]
+"""Deck 004's rows X1, X2, X3, Y, and one more of class 0, whose variance would be 0 otherwise."""
+
+
+def test_one_variance_for_all_classes_is_a_logistic_function():
+    """P(v = 1 | x) = 1 / (1 + exp(ln P(0)/P(1) + sum (mu_0 - mu_1) / s^2 x + (mu_1^2 - mu_0^2) / 2 s^2))."""
+    model = GaussianNB()
+    for *values, label in DECK_NUMBERS:
+        model.learn_one(dict(enumerate(values)), label)
+    view = model.linear_view(1, covariance="tied")
+    exponent = {"x": [math.log(2 / 3)]}
+    x = {0: 0.7, 1: -2.0, 2: 5.0}
+    for i, value in x.items():
+        rows = {y: [row[i] for row in DECK_NUMBERS if row[-1] == y] for y in (0, 1)}
+        mu = {y: math.fsum(own) / len(own) for y, own in rows.items()}
+        s2 = math.fsum((one - mu[y]) ** 2 for y, own in rows.items() for one in own) / len(DECK_NUMBERS)
+        exponent["x"].append((mu[0] - mu[1]) / s2 * value + (mu[1] ** 2 - mu[0] ** 2) / (2 * s2))
+    assert view.probability(x) == pytest.approx(1 / (1 + math.exp(math.fsum(exponent["x"]))), rel=1e-12)
+    assert all(curve.square == 0.0 for curve in view.curves)
+    halves = [view.log_odds({0: a}) for a in (-3.0, 0.0, 3.0)]
+    assert halves[1] == pytest.approx((halves[0] + halves[2]) / 2)
+    assert any(curve.square for curve in model.linear_view(1).curves), (
+        "the boundary of own variances is curved"
+    )
+    with pytest.raises(ValueError, match="covariance"):
+        model.linear_view(1, covariance="full")
+
+
+def test_one_variance_of_one_number_is_linear_discriminant_analysis():
+    model, X, y = GaussianNB(), [], []
+    for i in range(40):
+        X.append([math.sin(3.0 * i) * (1 + i % 3) + 2.0 * (i % 4 == 0)])
+        y.append(int(i % 4 == 0))
+        model.learn_one({"x": X[-1][0]}, y[-1])
+    peer = LinearDiscriminantAnalysis(solver="lsqr").fit(X, y)
+    view = model.linear_view(1, covariance="tied")
+    for x in (-2.0, 0.3, 4.0):
+        assert view.probability({"x": x}) == pytest.approx(peer.predict_proba([[x]])[0, 1], rel=1e-9)
+
+
+def test_a_smoothed_class_prior():
+    """(n_v + 1) / (n + K): priors are weights that may be replaced at any time."""
+    model = CategoricalNB()
+    for label, n in (("yes", 9), ("no", 5)):
+        model.learn_one({}, label, n)
+    model.prior = {label: n + 1 for label, n in model.class_weights.items()}
+    assert model.predict_proba_one({}) == pytest.approx({"yes": 10 / 16, "no": 6 / 16})
 
 
 SENTENCES = [

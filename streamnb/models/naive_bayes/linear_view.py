@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -74,6 +74,10 @@ class _Group(NamedTuple):
         for i in places:
             value = self.keys[i].decode(errors="replace")
             yield Weight(self.name, value, float(weights[i]), *map(float, self.seen[i]))
+
+
+Covariance = Literal["own", "tied"]
+"""Variances of numbers: of each class, or one for all classes."""
 
 
 class LinearView(Shown):
@@ -200,12 +204,12 @@ class _Features(EventWriter):
 def linear_view(
     statistics: SufficientStatistics,
     tables: CountViews,
-    positive: Any,
-    negative: Any,
+    between: tuple[Any, Any],
     write: Callable[[EventWriter, Any], None],
+    covariance: Covariance = "own",
 ) -> LinearView:
     """Return the view of two classes; `write` passes an event to a writer. See `NaiveBayes.linear_view`."""
-    pair = _pair(statistics, positive, negative)
+    pair = _pair(statistics, *between)
     columns = np.array([statistics.classes[label] for label in pair])
     curves = []
     for name, f in statistics.layout.fields.items():
@@ -213,7 +217,10 @@ def linear_view(
         pooled = pooled_moments(*moments, 1.0)
         of_pair = [moments_of(*moments, k, 1.0, pooled) for k in columns.tolist()]
         if pooled[1] > 0.0:
-            curves.append(curve(name, *zip(*of_pair, strict=True)))
+            means, variances = zip(*of_pair, strict=True)
+            shared = float(moments[2].sum() / (moments[0].sum() / UNIT))
+            is_tied = covariance == "tied" and shared > 0.0  # no spread within any class: as predictions do
+            curves.append(curve(name, means, (shared, shared) if is_tied else variances))
     prior = _prior(tables, columns, pair)
     return LinearView(pair, prior, _groups(statistics, tables, columns), curves, write)
 

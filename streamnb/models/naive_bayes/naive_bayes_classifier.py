@@ -26,7 +26,7 @@ from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.generation import Drawn, draw_events
 from streamnb.models.naive_bayes.group_smoothing import extended
 from streamnb.models.naive_bayes.joint_log_likelihood import score_of
-from streamnb.models.naive_bayes.linear_view import LinearView, linear_view
+from streamnb.models.naive_bayes.linear_view import Covariance, LinearView, linear_view
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews, SmoothingParams
 from streamnb.models.naive_bayes.parameters import Parameters, parameters_of
 from streamnb.models.naive_bayes.partials import Partial, Tested, joined, merge_statistics, seen_by
@@ -325,11 +325,13 @@ class NaiveBayes(SmoothedModel):
         """
         return list(draw_events(self.parameters(), n, seed, first, length))
 
-    def linear_view(self, positive: Any, negative: Any = None) -> LinearView:
+    def linear_view(self, positive: Any, negative: Any = None, covariance: Covariance = "own") -> LinearView:
         """Return log P(positive | x) / P(negative | x) as a linear function of the current model.
 
-        `negative` may be omitted with two classes. Raises ValueError if a class has no examples, or given
-        priors exclude both.
+        `negative` may be omitted with two classes. With ``covariance="tied"`` all classes share one variance
+        of each number, sum over classes of M2 / n, so that the log odds are linear in numbers, too: the
+        logistic form of Gaussian naive Bayes. Predictions of the model itself always use the variances of
+        each class. Raises ValueError if a class has no examples, or given priors exclude both.
 
         Examples:
             >>> model = NaiveBayes({"text": "text"})
@@ -339,4 +341,8 @@ class NaiveBayes(SmoothedModel):
             >>> [(item.value, round(item.weight, 3)) for item in view.top(2)["spam"]]
             [('win', 0.539), ('cash', 0.539)]
         """
-        return linear_view(self.statistics, self._tables(), positive, negative, self._reader.write)
+        if covariance not in {"own", "tied"}:
+            raise ValueError(f"covariance must be 'own' or 'tied', not {covariance!r}")
+        return linear_view(
+            self.statistics, self._tables(), (positive, negative), self._reader.write, covariance
+        )
