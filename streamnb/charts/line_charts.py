@@ -265,9 +265,9 @@ def _last(ys: Sequence[float | None]) -> float:
 
 
 def _thinned(xs: Sequence[float], series: Sequence[Series]) -> tuple[Sequence[float], list[Series]]:
-    """Return every n-th point, including the last one, so that there are at most `_MOST_POINTS`."""
-    every = -(-len(xs) // _MOST_POINTS) if xs else 1
-    kept = range((len(xs) - 1) % every, len(xs), every)
+    """Return `_MOST_POINTS` points at even distances, including the first and the last, or all if fewer."""
+    last, n = len(xs) - 1, min(len(xs), _MOST_POINTS)
+    kept = [i * last // (n - 1) for i in range(n)] if n > 1 else range(n)
 
     def some(values: Sequence[float | None]) -> list[float | None]:
         return [values[n] for n in kept]

@@ -47,7 +47,7 @@ def take(browser, out):
     browser.open(f"{ADDRESS}/page/try")
     browser.type("#text", "Free entry! Text WIN to claim your prize, or shall we have lunch at noon?")
     browser.click("main form button")
-    browser.until("return document.querySelectorAll('#answer svg').length === 2")
+    browser.until("return document.querySelectorAll('#answer svg').length === 2", 120)
     browser.picture(out / "try.png", whole=False)
     browser.size(360, 720)
     browser.open(f"{ADDRESS}/page/events")
