@@ -16,7 +16,8 @@ from streamnb.errors import OutOfRange
 from streamnb.formats.journal_record import JournalRecord, Slice
 
 _SECONDS = 60.0  # a sample counts for this long
-_SLICES, _RECORDS = 8, 64  # reads for each call of `read`, and records of one read
+# A client of Kafka fetches up to 4 MB for each read at another offset.
+_SLICES, _RECORDS = 3, 64  # reads for each call of `read`, and records of one read
 _WAITING = 256  # slices that wait to be sampled
 
 
@@ -32,7 +33,7 @@ class LatencySamples:
     """Latencies of events of the last minute.
 
     A prediction is written in the transaction of its journal record, so the journal record's time in the log
-    is the prediction's. Its slices name the positions of the events. Each call of `read` reads at most 8
+    is the prediction's. Its slices name the positions of the events. Each call of `read` reads at most 3
     slices, and at most 64 records of each, so busy streams cost no more than slow ones.
 
     Args:

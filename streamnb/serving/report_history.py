@@ -19,7 +19,8 @@ RANGES: dict[str, float | None] = {"15m": 900.0, "1h": 3600.0, "24h": 86_400.0, 
 """Name of a range -> its seconds; None has no limit."""
 _POINTS = 400  # of a range; the range without a limit has up to twice as many
 _WIDEST = 1e12  # seconds; only times that no clock has come so far
-_SAMPLED = 200  # records that are read of each range, in the part of the topic that is not followed
+# A client of Kafka fetches up to 4 MB for each read at another offset.
+_SAMPLED = 100  # records that are read of each range, in the part of the topic that is not followed
 
 
 class ClassTally(NamedTuple):
@@ -165,7 +166,7 @@ class _Tier:
 def sampled_records(log: Log, partition: Partition, end: int, now: float) -> Iterator[Record | None]:
     """Yield records before an offset that represent each range, and None between reads.
 
-    It reads about 20 records to find where a range begins, and 200 records of it, so it takes as long for ten
+    It reads about 20 records to find where a range begins, and 100 records of it, so it takes as long for ten
     thousand records as for ten million.
 
     Args:

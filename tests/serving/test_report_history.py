@@ -95,15 +95,15 @@ def test_older_reports_are_sampled_in_each_range_with_as_many_reads_for_long_top
     found = [one for one in sampled_records(topic, Partition("metrics", 0), n, topic.now) if one is not None]
     offsets = [one.offset for one in found]
     assert len(offsets) == len(set(offsets))
-    assert topic.reads <= 5 * (200 + 25)
+    assert topic.reads <= 5 * (100 + 25)
     if n <= 50:
         assert sorted(offsets) == list(range(n))
         return
     for seconds in RANGES.values():
         low = max(0, n - (seconds or n))
         inside = [one for one in offsets if one >= low]
-        assert len(inside) >= min(190, (n - low) // 2)
-        assert min(inside) <= low + (n - low) / 50 + 1
+        assert len(inside) >= min(95, (n - low) // 2)
+        assert min(inside) <= low + (n - low) / 25 + 1
 
 
 def test_retention_that_removes_records_meanwhile_stops_nothing():
