@@ -66,11 +66,12 @@ def health_strip(watch: RecentRecords, memory: MemoryUse | None) -> Markup:
     parts.append(f"{watch.rate():.3g} events/s")
     parts += [] if behind is None else [f"{number(behind)} behind"]
     alarms = None if report is None or not report.monitors else _alarms(report.monitors)
+    text = ", ".join(parts)
     state = tag("strong", health.word, class_="state")
     return tag(
         "p",
-        tag("span", state, ". ", ", ".join(parts), alarms, class_="sentence"),
-        *(tag("span", one, class_="soft") for one in _measures(watch, memory)),
+        tag("span", state, ". ", text[:1].upper(), text[1:], alarms, class_="sentence"),
+        tag("span", *_measures(watch, memory), class_="soft measures"),
         id="strip",
         class_=health.style or None,
         data_behind=behind,

@@ -314,9 +314,8 @@ class _PageFrame:
         status = tag("p", id="status", role="status")
         header = tag("header", *brand, status, self.views.strip())
         toast = tag("div", id="toast", role="status")
-        body = tag(
-            "body", skip, header, self._navigation(name, kept), tag("main", *children, id="main"), toast
-        )
+        main = tag("main", *children, id="main")
+        body = tag("body", skip, header, self._navigation(name, kept), main, toast, class_="live")
         return joined([Markup("<!doctype html>"), tag("html", head, body, lang="en")])
 
 

@@ -151,10 +151,10 @@ class PageViews:
             style = "trouble" if report.actions.is_paused else "missing"
             yield tag("p", f"Alarms have acted: {action_text(report.actions)}", class_=style)
         drawn = drawn_range(watch, asked)
-        yield from _notes(drawn)
         yield card(report_charts.accuracy(drawn.reports, report, drawn.marks, drawn.along), wide=True)
         yield card(report_charts.log_loss(drawn.reports, report, drawn.marks, drawn.along))
         yield card(report_charts.rates(report))
+        yield from _notes(drawn)
         yield _happened(drawn)
 
     def _state(self, report: MetricsReport) -> Markup:
@@ -173,7 +173,6 @@ class PageViews:
 
     def _posterior(self, asked: Mapping[str, str]) -> Iterator[Markup]:
         drawn = drawn_range(self._watch, asked)
-        yield from _notes(drawn)
         weighed = None if self._watch.report is None else self._watch.report.posterior
         if weighed is not None:
             best = max(weighed.hypotheses, key=lambda one: one.posterior)
@@ -181,6 +180,7 @@ class PageViews:
             yield report_charts.tiles([tile("Most probable", percent(value), best.name, value)])
         if drawn.points or weighed is None:
             yield from report_charts.posterior(drawn.reports, drawn.marks, drawn.along)
+        yield from _notes(drawn)
 
     # Predictions and labels
 

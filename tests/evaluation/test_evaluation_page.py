@@ -418,6 +418,7 @@ def test_in_a_browser_it_is_readable_at_any_size_and_on_paper(evaluate, tmp_path
                 browser.size(width, 800, dark=dark)
                 browser.open((tmp_path / "r.html").as_uri())
                 assert browser.run("return document.documentElement.scrollWidth") <= width
+                assert browser.run("return document.querySelector('main').clientWidth") >= min(width, 1000)
                 found = browser.run(f"{axe}; return axe.run()")
                 assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found["violations"]] == []
                 assert "color-contrast" in {one["id"] for one in found["passes"]}  # the rule did not fail

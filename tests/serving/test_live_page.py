@@ -275,7 +275,7 @@ def test_a_learner_that_is_gone_is_not_shown_as_one_that_has_nothing_to_do(
     shown = views(full).strip()
     assert f'<strong class="state">{state}</strong>' in shown
     assert f'class="{style}" data-behind="{behind}"' in shown
-    assert ("the learner was killed or hangs" in shown) == state.startswith("Silent")
+    assert ("The learner was killed or hangs" in shown) == state.startswith("Silent")
     json_state = {"Silent": "silent", "No learner runs": "stopped"}
     expected = json_state.get(state if style == "bad" else "", json_state.get(state.split()[0], ""))
     assert full.learner == (expected or ("running" if owner else "not known"))
