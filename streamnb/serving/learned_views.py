@@ -110,12 +110,12 @@ class ModelPage:
                 model = self._replica.asked().model
                 weights = {str(each): weight for each, weight in model.class_weights.items()}
                 if not isinstance(model, CountingModel):
-                    return card(missing(_NO_WORDS))
+                    return _words(missing(_NO_WORDS))
                 found = strongest(model.statistics, label, _TOP) if weights.get(label) else []
         except StreamnbError as error:
-            return card(missing(str(error)))
+            return _words(missing(str(error)))
         rows = [Bar(f"{a}: {v}", odds) for a, v, odds, _ in sorted(found, key=lambda row: -row[2])]
-        shown = card(bars("Strongest words and values: log odds", rows))
+        shown = _words(bars("Strongest words and values: log odds", rows))
         self._words = label, time.monotonic(), shown
         return shown
 
@@ -158,6 +158,11 @@ _TABLES: Sequence[tuple[str, str, Sequence[str]]] = (
     ("Classes: examples", "classes", ("label",)),
     ("Words and values that changed most: examples", "strongest", ("label", "attribute", "value")),
 )
+
+
+def _words(*children: object) -> Markup:
+    """Return a card that has the height of all words while the model loads, so that nothing moves."""
+    return tag("section", *children, class_="card words")
 
 
 def _row(one: Mapping[str, Any], columns: Sequence[str]) -> list[str]:

@@ -84,6 +84,8 @@ def test_nothing_shifts_while_events_flow(page, path):
     browser = page.browser
     browser.size(1280, 900)
     browser.open(page.origin + path)
+    if "class=" in path:  # once the model is loaded
+        browser.until("return document.querySelector('#live').innerText.includes('Strongest words')", 120)
     browser.run(SHIFTS)
     browser.run(
         "window.n = 0; new MutationObserver(() => { window.n += 1; })"
