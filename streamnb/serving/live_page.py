@@ -246,6 +246,8 @@ class _PageFrame:
             "review": lambda: self.views.review.queue(asked),
             "events": lambda: self._search(asked),
             "try": self._try,
+            "alerts": lambda: self.views.alerts.filters(asked),
+            "tenants": lambda: self.views.tenants.filters(asked),
             "dead-letters": lambda: self.views.dead_letters.above(asked),
             "model": lambda: self.views.learned.form(asked),
         }

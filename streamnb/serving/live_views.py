@@ -25,25 +25,39 @@ from streamnb.reports import report_charts
 from streamnb.reports.report_charts import card, listing, missing, tile
 from streamnb.reports.text_tables import action_text
 from streamnb.serving.class_views import ClassViews
+from streamnb.serving.alert_view import AlertView, decisions
 from streamnb.serving.dead_letter_view import DeadLetterView
 from streamnb.serving.health_strip import health_strip
 from streamnb.serving.learned_views import ModelPage
 from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.replica import Replica
 from streamnb.serving.review_view import ReviewView
+from streamnb.serving.tenant_view import TenantView
 from streamnb.serving.time_ranges import DrawnRange, clock, drawn_range, range_name
 from streamnb.statistics.memory_budget import MemoryUse
 from streamnb.values.similar_labels import folded
 
 GROUPS = {
-    "Watch": {"": "Overview", "quality": "Quality", "classes": "Classes", "posterior": "Model mix"},
+    "Watch": {
+        "": "Overview",
+        "alerts": "Alerts",
+        "quality": "Quality",
+        "classes": "Classes",
+        "posterior": "Model mix",
+    },
     "Work": {
         "review": "Review",
         "events": "Predictions",
         "try": "Try a message",
         "dead-letters": "Dead letters",
     },
-    "Inspect": {"labels": "Labels", "model": "Model", "operations": "Operations"},
+    "Inspect": {
+        "labels": "Labels",
+        "decisions": "Decisions",
+        "tenants": "Tenants",
+        "model": "Model",
+        "operations": "Operations",
+    },
 }
 """Group of the navigation -> its views, each with its title."""
 TITLES = {name: title for views in GROUPS.values() for name, title in views.items()}
@@ -75,6 +89,7 @@ class PageViews:
         self.desk = watch.dead_letters
         self.dead_letters = DeadLetterView(watch, self.csrf_field, is_writable=can_send)
         self.classes = ClassViews(watch, self.learned)
+        self.alerts, self.tenants = AlertView(watch), TenantView(watch)
         self.review = ReviewView(watch, self, "" if is_writable else _NO_LABELS)
 
     def alike_label(self, label: str) -> str | None:
@@ -125,6 +140,9 @@ class PageViews:
             "quality": self._quality,
             "posterior": lambda: self._posterior(asked),
             "labels": self._labels,
+            "alerts": lambda: self.alerts.shown(asked),
+            "decisions": lambda: decisions(self._watch.report),
+            "tenants": lambda: self.tenants.shown(asked),
             "operations": self._operations,
         }
         with self._watch.lock:

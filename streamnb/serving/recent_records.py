@@ -14,7 +14,7 @@ import msgspec
 from streamnb.config import Config
 from streamnb.engine.ports import Log, Owner, Partition, Record
 from streamnb.errors import JournalError, MalformedEvent, UnknownTopic
-from streamnb.events import Alert, Drift, LabelRecord, MetricsReport, Prediction
+from streamnb.events import Alert, Drift, LabelRecord, MetricsReport, Prediction, TenantStanding
 from streamnb.formats.codec import decode_alert, decode_metrics, decode_prediction
 from streamnb.formats.journal_record import JournalRecord, decode_journal
 from streamnb.queries.resolved_labels import ResolvedLabels
@@ -29,6 +29,7 @@ PAGE_SOURCE = "dashboard"
 """The source of labels that are set on the page."""
 _PREDICTIONS, _PREDICTION_BYTES = 100_000, 64 << 20
 _REPORTS, _OTHERS = 2000, 1000
+_TENANTS = 20_000
 _LABELS = 20_000  # label records to read, and events whose labels are kept: about 10 MB
 _AT_ONCE = 1000
 _POLL_SECONDS, _PAUSE_SECONDS, _LOOK_SECONDS = 0.5, 0.3, 2.0
@@ -82,6 +83,7 @@ class _QueueFields(msgspec.Struct):
 
 
 _queue_fields_of = msgspec.json.Decoder(_QueueFields).decode
+_tenant_of = msgspec.json.Decoder(TenantStanding).decode
 _head_of = msgspec.json.Decoder(_RecordHead).decode
 
 
@@ -99,6 +101,8 @@ class RecentRecords(FollowerThread):
         drifts, alerts, letters, commits, verdicts: the newest ones, oldest first.
         changes: the newest journal records that are not commits, oldest first.
         history: reports over any range of time.
+        n_alerts: alerts read so far.
+        tenants: the newest state of each tenant, of those whose state changed last.
         report: the newest one, whole; None before there is one.
         judging: which label holds of the events that the newest labels are about.
         ends: where the topics end that the learner reads.
@@ -132,6 +136,8 @@ class RecentRecords(FollowerThread):
         self.drifts: deque[Drift] = deque(maxlen=_OTHERS)
         self.alerts: deque[Alert] = deque(maxlen=_OTHERS)
         self.changes: deque[JournalRecord] = deque(maxlen=_OTHERS)
+        self.n_alerts = 0
+        self.tenants: dict[str, TenantStanding] = {}
         self.letters: deque[RecentDeadLetter] = deque(maxlen=_OTHERS)
         self.commits: deque[JournalRecord] = deque(maxlen=_OTHERS)
         self.verdicts: deque[LabelRecord] = deque(maxlen=_OTHERS)
@@ -211,6 +217,10 @@ class RecentRecords(FollowerThread):
         order = {"unsure": found.probability or 0.0, "new": -(found.unseen or 0.0)}.get(name, -found.ts)
         return order if is_in else None
 
+    def newest_labels(self) -> Iterator[str | None]:
+        """Yield the predicted labels, newest first. Needs the lock."""
+        return (one.label for one in reversed(self._seen))
+
     @property
     def n_seen(self) -> int:
         """Number of predictions in the buffer."""
@@ -274,6 +284,8 @@ class RecentRecords(FollowerThread):
             takers[topics.alerts] = _OTHERS, self._add_alert
         if topics.labels:
             takers[topics.labels] = _LABELS, self._add_label
+        if topics.tenants:
+            takers[topics.tenants] = _TENANTS, self._add_tenant
         return takers
 
     def _follow(self, log: Log) -> None:
@@ -358,6 +370,14 @@ class RecentRecords(FollowerThread):
 
     def _add_alert(self, record: Record) -> None:
         self.alerts.append(decode_alert(record.value))
+        self.n_alerts += 1
+
+    def _add_tenant(self, record: Record) -> None:
+        found = _tenant_of(record.value)
+        self.tenants.pop(found.tenant, None)
+        self.tenants[found.tenant] = found
+        if len(self.tenants) > _TENANTS:
+            del self.tenants[next(iter(self.tenants))]
 
     def _add_dead_letter(self, record: Record) -> None:
         about = {name: value.decode(errors="replace")[:_LETTER_BYTES] for name, value in record.headers}

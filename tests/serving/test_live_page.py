@@ -71,6 +71,11 @@ def prediction(n=0, id_=EVIL, label=EVIL):
 NO_PREDICTIONS = [b"", b"{", b"[]", b'{"id": 1}', b'{"id": "\xff"}', b'{"x": ' + b"[" * 100_000]
 DRIFT = {"kind": "drift", "detector": "ddm", "id": EVIL, "events": 100, "observations": 90, "error_rate": 0.1,
          "recent_error_rate": 0.3, "model": {"name": "m", "events": 90}, "ts": 1.79e9}  # fmt: skip
+ALERT = {"monitor": EVIL, "kind": "error-rate", "state": "raised", "direction": "above", "id": EVIL, "events": 90, "since": 80,
+         "observations": 10, "rate": 0.5, "tolerated": 0.05, "bayes_factor": 1234.5, "false_alarm": 0.01,
+         "model": {"name": "m", "events": 90}, "ts": 1.79e9}  # fmt: skip
+TENANT = {"tenant": EVIL, "events": 9, "tested": 8, "right": 6, "accuracy": 0.75, "labels": {EVIL: 9.0},
+          "model": {"name": "m", "events": 90}, "ts": 1.79e9}  # fmt: skip
 COMMIT = b'{"version":1,"n":1,"previous":"8be95846d049c3c60292dbb69c5c87a43618f84a4ee6b5daf593e5bdc879906b","kind":"commit","now":1790000000.31,"slices":[{"topic":"events","partition":0,"first":0,"next":3,"count":3,"crc":2745614147}],"positions":{"events":{"0":3}},"outputs":"ea7a88368dd4e8191c441ecb02506871905dcd1a790eb2a777c77cc99f08ec87","machine":"5f0c2a7be4d91e38","digest":"95d683766f1597b3f9536790d95f1d17d31b00e2f8775cebbee1747abaa752fc"}'
 
 
@@ -126,6 +131,8 @@ def full(empty):
     empty._add_metrics(record(report()))
     empty._add_metrics(record(DRIFT))
     empty._add_prediction(record(prediction()))
+    empty._add_alert(record(ALERT))
+    empty._add_tenant(record(TENANT))
     empty._add_dead_letter(
         record(EVIL.encode(), reason=EVIL, path=EVIL, topic=EVIL, partition="0", offset="1")
     )
@@ -168,7 +175,7 @@ def test_hostile_records_are_shown_as_the_text_that_they_are(full, name):
         value for key, value in found.attributes if key in {"href", "action"} and not value.startswith("/")
     ]
     assert "\u202e" not in made
-    assert any("alert(" in text for text in found.texts) or name in {"operations", "review"}
+    assert any("alert(" in text for text in found.texts) or name in {"operations", "review", "decisions"}
 
 
 def test_absent_words_have_a_name_in_evidence(full):
