@@ -16,7 +16,6 @@ from streamnb.reports.text_tables import action_text
 from streamnb.serving.page_tables import (
     Asked,
     choice,
-    clock,
     event_link,
     filter_form,
     link,
@@ -25,6 +24,7 @@ from streamnb.serving.page_tables import (
     text_filter,
 )
 from streamnb.serving.recent_records import RecentRecords
+from streamnb.serving.time_ranges import clock
 
 PATH = "/page/alerts"
 _NEWEST = 1000  # predictions of which the share of a class is taken

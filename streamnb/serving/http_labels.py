@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import binascii
 import time
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Container, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 from urllib.parse import unquote_to_bytes
 
 import anyio
-import msgspec
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
@@ -24,6 +21,7 @@ from streamnb.formats.codec import decode_label, encode_label
 from streamnb.formats.event_schema import EventSchema
 from streamnb.queries.answers import held
 from streamnb.serving.http_schemas import Held, LabelInputs, Undo, Written
+from streamnb.serving.label_undo import UNDO_SECONDS, UndoToken, undo_label
 from streamnb.serving.problem_details import ProblemError
 from streamnb.serving.replica import Replica
 from streamnb.values.messages import Message
@@ -32,28 +30,7 @@ from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
 _UNREADABLE, _NOT_FOUND, _CONFLICT, _WRONG = 400, 404, 409, 422
 _LABELS_SECONDS = 5.0  # to wait for other requests that write labels
 _LABELS_AT_ONCE = 4  # requests that ask the replica about the labels that they wrote
-_UNDO_SECONDS = 5.0  # to wait until the model has followed the label
 _LOOK_SECONDS = 0.02
-
-
-class _UndoToken(NamedTuple):
-    """The label of a source that was written, and the label that the source had before."""
-
-    id: str
-    source: str
-    written: str | None
-    before: str | None
-
-    def __str__(self) -> str:
-        return urlsafe_b64encode(msgspec.json.encode(self)).decode()
-
-    @classmethod
-    def parse(cls, text: str) -> _UndoToken:
-        """Return the token of a text. Raises ConfigError."""
-        try:
-            return msgspec.json.decode(urlsafe_b64decode(text), type=_UndoToken)
-        except (msgspec.MsgspecError, binascii.Error, ValueError) as error:
-            raise ConfigError("undo: expected the `undo` of a label that was written") from error
 
 
 def check_path(request: Request, what: str) -> None:
@@ -155,23 +132,24 @@ def add_labels(
         answer = await writing.accepted(said)
         for one, was, told in zip(said, before, answer["labels"], strict=True):
             is_new = was is not None and was != (one.label,)
-            told["undo"] = str(_UndoToken(one.id, one.source, one.label, was[0])) if was and is_new else None
+            told["undo"] = str(UndoToken(one.id, one.source, one.label, was[0])) if was and is_new else None
         if wait:
             learned = await writing.until_learned(said, timeout)
             for told, is_learned in zip(answer["labels"], learned, strict=True):
                 told["learned"] = is_learned
         return JSONResponse(answer)
 
-    @app.post("/labels/undo", response_model=Written)
-    async def undo_label(given: Undo) -> Response:
+    @app.post("/labels/undo", response_model=Written, name="undo_label")
+    async def undo(given: Undo) -> Response:
         """Write the label that the source had before, or null; refuse if it changed meanwhile."""
-        token = _UndoToken.parse(given.undo)
+        token = UndoToken.parse(given.undo)
         written = LabelRecord(token.id, token.written, token.source)
-        if await writing.until_learned([written], _UNDO_SECONDS) != [True]:
-            text = f"the source {token.source!r} has another label of {token.id!r} now: nothing was undone"
-            raise ProblemError(_CONFLICT, text, "label-changed")
         said = [LabelRecord(token.id, token.before, token.source)]
-        await writing.put(said)
+
+        async def holds() -> bool:
+            return await writing.until_learned([written], UNDO_SECONDS) == [True]
+
+        await undo_label(token, holds, lambda: writing.put(said))
         return JSONResponse(await writing.accepted(said))
 
     @app.get("/labels/{id:text}", response_model=Held)

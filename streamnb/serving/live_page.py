@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-import html
+import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,14 +19,15 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from streamnb.charts import Markup, joined, stylesheet, tag
 from streamnb.charts.html_markup import visible
 from streamnb.serving.dead_letter_forms import Replaying, add_dead_letter_forms
+from streamnb.serving.label_undo import UNDO_SECONDS, UndoToken, undo_label
 from streamnb.serving.live_views import GROUPS, RANGED, TITLES, PageViews
-from streamnb.serving.recent_records import RecentRecords
+from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.replica import Replica
 from streamnb.serving.time_ranges import KEYS, range_links
 from streamnb.values.similar_labels import INVISIBLE, is_visible
 
 _FORBIDDEN, _UNKNOWN, _CONFLICT, _WRONG = 403, 404, 409, 422
-_UNDO_SECONDS, _LOOK_SECONDS = 3.0, 0.05  # until a label that was just written is read
+_LOOK_SECONDS = 0.05
 _DOUBLE_SECONDS = 2.0  # without its script the page sends both clicks of a double click
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -135,34 +136,47 @@ def _add_label_forms(app: FastAPI, frame: _PageFrame, sent: Any, writing: PageAc
         near = frame.views.alike_label(said)
         names = (tag("bdi", visible(name)) for name in (id_, said))
         more = () if near is None else (" Did you mean ", tag("bdi", visible(near)), "?")
-        undo = frame.undo(id_, said, before) if "x-live" in request.headers else ""
+        token = UndoToken(id_, PAGE_SOURCE, said, before)
+        is_live = "x-live" in request.headers
+        undo = frame.undo(token) if is_live else tag("a", "Undo ...", href=f"/page/undo?undo={token}")
         told = tag("div", "Written: ", next(names), " is ", next(names), ".", *more, " ", undo, class_="done")
-        return _html(told if "x-live" in request.headers else frame.written(told))
+        return _html(told if is_live else frame.written(told))
+
+    @app.get("/page/undo", include_in_schema=False)
+    def confirm(undo: str) -> Response:
+        token = _own_token(undo)
+        before = "no label of this page" if token.before is None else token.before
+        told = ("Event ", tag("bdi", visible(token.id)), " gets back ", tag("bdi", visible(before)), ". ")
+        return _html(frame.written(tag("div", *told, frame.undo(token), class_="done")))
 
     @app.post("/page/undo", include_in_schema=False)
     async def undo(request: Request, found: dict[str, str] = sent) -> Response:
-        if writing.say is None:
+        say = writing.say
+        if say is None:
             raise HTTPException(_FORBIDDEN, "topics.labels is not set")
-        id_, written, before = _exact(found, "id"), _exact(found, "label"), _optional(found, "before")
-        deadline = time.monotonic() + _UNDO_SECONDS
-        while frame.views.own_label(id_) != written:
-            if time.monotonic() > deadline:
-                raise HTTPException(_CONFLICT, "this label was changed meanwhile: nothing was undone")
-            await sleep(_LOOK_SECONDS)
-        await once.write(id_, before, writing.say)
-        label = (
-            ("has no label of this page again",) if before is None else ("is ", tag("bdi", visible(before)))
-        )
-        told = tag("div", "Undone: ", tag("bdi", visible(id_)), " ", *label, ".", class_="done")
+        token = _own_token(found.get("undo", ""))
+
+        async def holds() -> bool:
+            deadline = time.monotonic() + UNDO_SECONDS
+            while frame.views.own_label(token.id) != token.written:
+                if time.monotonic() > deadline:
+                    return False
+                await sleep(_LOOK_SECONDS)
+            return True
+
+        await undo_label(token, holds, lambda: once.write(token.id, token.before, say))
+        back = token.before
+        label = ("has no label of this page again",) if back is None else ("is ", tag("bdi", visible(back)))
+        told = tag("div", "Undone: ", tag("bdi", visible(token.id)), " ", *label, ".", class_="done")
         return _html(told if "x-live" in request.headers else frame.written(told))
 
 
-def _optional(found: dict[str, str], name: str) -> str | None:
-    """Return a field that holds a JSON string or null."""
-    try:
-        return msgspec.json.decode(found.get(f"{name}_json", "null"), type=str | None)
-    except msgspec.DecodeError as error:
-        raise HTTPException(_WRONG, f"{name}_json: {error}: reload the page") from error
+def _own_token(text: str) -> UndoToken:
+    """Return the token of a label that the page wrote. Raises ConfigError or HTTPException."""
+    token = UndoToken.parse(text)
+    if token.source != PAGE_SOURCE:
+        raise HTTPException(_WRONG, "undo: this label was not written on the page")
+    return token
 
 
 class _WriteOnce:
@@ -244,7 +258,7 @@ class _PageFrame:
         said = tag("div", answer, id="answer", class_="cards", aria_live="polite")
         forms: dict[str, Callable[[], Markup | None]] = {
             "review": lambda: self.views.review.queue(asked),
-            "events": lambda: self._search(asked),
+            "events": lambda: None if "id" in asked else self.views.table.filters(asked),
             "try": self._try,
             "alerts": lambda: self.views.alerts.filters(asked),
             "tenants": lambda: self.views.tenants.filters(asked),
@@ -256,33 +270,15 @@ class _PageFrame:
             above = joined([above, range_links(_path(name), asked)])
         return self._whole(name, tag("h1", TITLES[name]), above, said, live, kept=kept)
 
-    def undo(self, id_: str, written: str, before: str | None) -> Markup:
+    def undo(self, token: UndoToken) -> Markup:
         """Return the form that restores the label that the page had given an event before."""
-        values = {"id_json": id_, "label_json": written, "before_json": before}
-        hidden = [
-            tag("input", type="hidden", name=name, value=msgspec.json.encode(value).decode())
-            for name, value in values.items()
-        ]
+        hidden = tag("input", type="hidden", name="undo", value=str(token))
+        known = {"data_id": json.dumps(token.id), "data_before": json.dumps(token.before)}
         form = {"method": "post", "action": "/page/undo", "class_": "undo", "data_send": True}
-        return tag("form", self._csrf_field(), *hidden, tag("button", "Undo"), **form)
+        return tag("form", self._csrf_field(), hidden, tag("button", "Undo"), **form, **known)
 
     def _csrf_field(self) -> Markup:
         return tag("input", type="hidden", name="csrf", value=self._csrf)
-
-    def _search(self, asked: dict[str, str]) -> Markup:
-        asked_for = Markup(html.escape(asked.get("q", "")))  # and not as it would be shown: it is sent back
-        fields = [
-            tag("label", "Search ids", for_="q"),
-            tag("input", id="q", name="q", type="search", value=asked_for, autocomplete="off"),
-            tag(
-                "span",
-                tag("input", id="wrong", name="wrong", type="checkbox", value="1", checked="wrong" in asked),
-                tag("label", "only wrong ones", for_="wrong"),
-                class_="check",
-            ),
-            tag("button", "Search"),
-        ]
-        return tag("form", *fields, action="/page/events", role="search", class_="ask", data_search=True)
 
     def _try(self) -> Markup:
         fields = [

@@ -8,9 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
-
-import msgspec
 
 from streamnb.charts import Bar, Markup, Series, bars, joined, line, number, percent, tag
 from streamnb.charts.html_markup import visible
@@ -24,11 +21,12 @@ from streamnb.queries.answers import explained, value_name
 from streamnb.reports import report_charts
 from streamnb.reports.report_charts import card, listing, missing, tile
 from streamnb.reports.text_tables import action_text
-from streamnb.serving.class_views import ClassViews
 from streamnb.serving.alert_view import AlertView, decisions
+from streamnb.serving.class_views import ClassViews
 from streamnb.serving.dead_letter_view import DeadLetterView
 from streamnb.serving.health_strip import health_strip
 from streamnb.serving.learned_views import ModelPage
+from streamnb.serving.prediction_table import PredictionTable, decided
 from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.replica import Replica
 from streamnb.serving.review_view import ReviewView
@@ -90,6 +88,7 @@ class PageViews:
         self.dead_letters = DeadLetterView(watch, self.csrf_field, is_writable=can_send)
         self.classes = ClassViews(watch, self.learned)
         self.alerts, self.tenants = AlertView(watch), TenantView(watch)
+        self.table = PredictionTable(watch, self)
         self.review = ReviewView(watch, self, "" if is_writable else _NO_LABELS)
 
     def alike_label(self, label: str) -> str | None:
@@ -128,6 +127,11 @@ class PageViews:
             return self.classes.shown(asked)
         if name == "model":  # queries the replica, so it must not hold the lock of `watch`
             return self.learned.shown(asked)
+        if name == "events" and "id" not in asked:
+            with self._watch.lock:
+                trouble = self._trouble()
+            problem = None if self._is_writable else missing(_NO_LABELS)
+            return joined([trouble, problem, *self.table.shown(asked)])
         if name == "dead-letters":  # queries the log, too
             with self._watch.lock:
                 trouble = self._trouble()
@@ -135,7 +139,7 @@ class PageViews:
         shown: dict[str, Callable[[], Iterable[object]]] = {
             "": lambda: self._overview(asked),
             "review": lambda: self.review.news(asked, _number_of(asked.get("since", ""))),
-            "events": lambda: self._events(asked),
+            "events": lambda: self._event(asked),
             "try": self._try,
             "quality": self._quality,
             "posterior": lambda: self._posterior(asked),
@@ -202,35 +206,11 @@ class PageViews:
 
     # Predictions and labels
 
-    def _events(self, asked: dict[str, str]) -> Iterator[Markup]:
-        watch = self._watch
+    def _event(self, asked: dict[str, str]) -> Iterator[Markup]:
         if not self._is_writable:
             yield missing(_NO_LABELS)
-        if "id" in asked:
-            one = watch.prediction(asked["id"])
-            yield self._details(one) if one else missing("This event is not among those read.")
-            return
-        if "truth" in asked and "predicted" in asked:
-            wanted = asked["truth"], asked["predicted"] or None
-            found = watch.matching(_ROWS, lambda *both: both == wanted)
-        else:
-            found = watch.predictions(asked.get("q", ""), _ROWS, wrong="wrong" in asked)
-        if not found:
-            yield missing("No such prediction among those read." if watch.n_seen else "No predictions yet.")
-            return
-        told = f"The newest of {watch.n_seen:,}; the list stands still while you point at it or are in it."
-        yield tag("p", told, class_="soft")
-        yield tag("ul", *(self._row(one) for one in found), class_="rows", data_hold=True)
-
-    def _row(self, one: Prediction) -> Markup:
-        link = tag("a", one.id, href=f"/page/events?id={quote(one.id, safe='')}", class_="id")
-        sure = [tag("bdi", visible(one.label or "")), " ", tag("bdi", percent(one.probability))]
-        guess = joined(sure) if one.label else "no class yet"
-        shown = _dashed([guess, *_decided(one)])
-        truth, said = self.truth(one)
-        return tag(
-            "li", link, tag("span", shown, class_="guess"), truth, self._buttons(one, said), data_event=True
-        )
+        one = self._watch.prediction(asked["id"])
+        yield self._details(one) if one else missing("This event is not among those read.")
 
     def truth(self, one: Prediction) -> tuple[Markup, str | None]:
         """Return the label in force as far as it is known here, and the same label if it arrived separately.
@@ -241,7 +221,8 @@ class PageViews:
         known = None if watch.knows_all_labels else self._replica.said_of(one.id)
         if watch.judging.mentions(one.id) or any(each.source != IN_EVENT for each in known or ()):
             said = watch.judging.label(one.id, one.truth, known or ())
-            return _tag("said: ", said or "nothing", "said"), said
+            style = "" if said is None else " good" if said == one.label else " warn"
+            return _tag("said: ", said or "nothing", f"said{style}"), said
         is_known = watch.knows_all_labels or known is not None
         if one.truth is None:
             return _tag("no label" if is_known else "label not known here"), None
@@ -249,22 +230,6 @@ class PageViews:
         if is_right:
             return _tag(f"right{then}", style="good"), None
         return _tag(f"wrong{then}: ", one.truth, "warn"), None
-
-    def _buttons(self, one: Prediction, said: str | None) -> Markup | None:
-        """Return a button for each of the most probable classes; the current label's is pressed."""
-        labels = [label for label, _ in Counter(one.probabilities).most_common(_CHOICES)]
-        made = [
-            tag(
-                "button",
-                visible(v),
-                name="label_json",
-                value=json.dumps(v),
-                aria_label=f"{one.id} is {visible(v)}",
-                aria_pressed=v == said and "true",
-            )
-            for v in labels
-        ]
-        return self.form(one, *made) if made else None
 
     def form(self, one: Prediction, *children: object) -> Markup | None:
         """Return a form that labels an event; None if labels cannot be set."""
@@ -286,8 +251,8 @@ class PageViews:
         head = (
             tag("h2", one.id),
             tag("p", truth),
-            tag("p", _dashed([told, *_decided(one, with_cost=True)]), class_="soft"),
-            self._buttons(one, said),
+            tag("p", _dashed([told, *filter(None, [decided(one, with_cost=True)])]), class_="soft"),
+            self.table.buttons(one, said),
             self.form(one, other, tag("button", "is its label")),
         )
         return joined([
@@ -454,16 +419,6 @@ def _tag(text: str, label: str = "", style: str = "") -> Markup:
 
 def _dashed(parts: Iterable[object]) -> Markup:
     return joined(part for n, one in enumerate(parts) for part in (" - " if n else None, one))
-
-
-def _decided(one: Prediction, *, with_cost: bool = False) -> Iterator[Markup]:
-    if one.decision is not msgspec.UNSET:
-        decided = ("decided: ", tag("bdi", visible(one.decision or "")))
-        what = ["nothing is decided"] if one.decision is None else [*decided]
-        what += [" (novel)"] if one.rejected == "novel" else []
-        if with_cost and one.expected_cost is not None:
-            what.append(f", at an expected cost of {one.expected_cost:.4g}")
-        yield joined(what)
 
 
 def _unjudged(estimate: AccuracyEstimate | None) -> Iterator[Markup]:

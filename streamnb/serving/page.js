@@ -231,8 +231,8 @@ async function say(form, button) {
 
 /** Restores the label that the page had given before, and shows it on the event's row. */
 async function undo(form) {
-  const id = form.elements.id_json.value;
-  const mine = undos.findIndex((each) => each.elements.id_json.value === id && each.elements.label_json.value === form.elements.label_json.value);
+  const id = form.dataset.id;
+  const mine = undos.findIndex((each) => each.elements.undo.value === form.elements.undo.value);
   if (mine >= 0) undos.splice(mine, 1);
   const row = [...document.querySelectorAll("[data-event]")].find((each) => idOf(each) === id);
   try {
@@ -241,7 +241,7 @@ async function undo(form) {
     const told = parsed(await response.text()).firstElementChild;
     said.delete(id);
     if (row) {
-      const before = form.elements.before_json.value;
+      const before = form.dataset.before;
       const mark = row.querySelector(".tag");
       mark.className = "tag";
       mark.textContent = before === "null" ? "label undone" : `said: ${JSON.parse(before)}`;

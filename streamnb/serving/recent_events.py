@@ -14,6 +14,7 @@ from streamnb.engine.ports import Log, Partition
 from streamnb.errors import StreamnbError
 from streamnb.events import Event
 from streamnb.formats.codec import decode_events
+from streamnb.formats.event_schema import ENTITY
 from streamnb.queries.published_prediction import found, reader
 from streamnb.runtime import context
 from streamnb.serving.log_follower import LogOnDemand
@@ -52,6 +53,16 @@ class RecentEvents:
         except (StreamnbError, LateError):
             return {}
 
+    def matching(self, text: str, entity: str | None) -> frozenset[str] | None:
+        """Return the ids of the newest events that contain a text, of one entity if it is given.
+
+        None if the log does not answer within some seconds.
+        """
+        try:
+            return self._thread.submit(self._matching, text.casefold(), entity).result(_ANSWER_SECONDS)
+        except (StreamnbError, LateError):
+            return None
+
     def close(self) -> None:
         """Read no more."""
         self._log.stop()
@@ -63,6 +74,17 @@ class RecentEvents:
             self._read_new(log)
             self._locate(log, ids)
         return {id_: self._events[id_][0] for id_ in ids if id_ in self._events}
+
+    def _matching(self, text: str, entity: str | None) -> frozenset[str]:
+        with self._log.opened() as log:
+            self._read_new(log)
+        events = (event for event, _ in self._events.values())
+        found = (one for one in events if entity is None or str(one.x.get(ENTITY, "")) == entity)
+        return frozenset(
+            one.id
+            for one in found
+            if not text or any(text in str(value).casefold() for value in one.x.values())
+        )
 
     def _read_new(self, log: Log) -> None:
         for topic in self._config.topics.events:

@@ -21,6 +21,13 @@ from streamnb.queries.resolved_labels import ResolvedLabels
 from streamnb.serving.dead_letter_desk import DeadLetterDesk
 from streamnb.serving.latency_samples import LatencySamples
 from streamnb.serving.log_follower import FollowerThread
+from streamnb.serving.prediction_filter import (
+    PredictionFilter,
+    PredictionPage,
+    QueueFields,
+    RecentPrediction,
+    queue_fields_of,
+)
 from streamnb.serving.recent_events import RecentEvents
 from streamnb.serving.report_history import ReportHistory, sampled_records
 from streamnb.values.messages import Message
@@ -49,6 +56,7 @@ QUEUES = {
     "newest": "Newest",
 }
 """Queue of a review -> its title."""
+_MOST_FILTERED = 100_000  # predictions that one page of a table looks through
 _MOST_QUEUED = 20_000  # newest predictions among which a queue chooses
 
 
@@ -70,28 +78,8 @@ class _RecordHead(msgspec.Struct):
     truth: str | None = None
 
 
-class _QueueFields(msgspec.Struct):
-    """The fields by which a queue chooses predictions."""
-
-    id: str
-    label: str | None = None
-    probability: float | None = None
-    unseen: float | None = None
-    truth: str | None = None
-    decision: str | msgspec.UnsetType | None = msgspec.UNSET
-    ts: float = 0.0
-
-
-_queue_fields_of = msgspec.json.Decoder(_QueueFields).decode
 _tenant_of = msgspec.json.Decoder(TenantStanding).decode
 _head_of = msgspec.json.Decoder(_RecordHead).decode
-
-
-class _RecentPrediction(NamedTuple):
-    id: str
-    label: str | None
-    truth: str | None
-    raw: bytes
 
 
 class RecentRecords(FollowerThread):
@@ -150,8 +138,8 @@ class RecentRecords(FollowerThread):
         self._looked = 0.0
         self.missing: list[str] = []
         self.is_loading, self.has_history = True, False
-        self._seen: deque[_RecentPrediction] = deque(maxlen=_PREDICTIONS)
-        self._by_id: dict[str, _RecentPrediction] = {}  # the newest of each
+        self._seen: deque[RecentPrediction] = deque(maxlen=_PREDICTIONS)
+        self._by_id: dict[str, RecentPrediction] = {}  # the newest of each
         self._seen_bytes = self._n_predictions = 0
 
     @property
@@ -191,7 +179,7 @@ class RecentRecords(FollowerThread):
             if one.id in done:
                 continue
             done.add(one.id)
-            found = _queue_fields_of(one.raw)
+            found = queue_fields_of(one.raw)
             order = self._order(name, found)
             if order is not None:
                 chosen[one.id] = order, n, one.raw
@@ -200,7 +188,7 @@ class RecentRecords(FollowerThread):
             return [decode_prediction(raw) for _, _, raw in best]
         return []
 
-    def _order(self, name: str, found: _QueueFields) -> float | None:
+    def _order(self, name: str, found: QueueFields) -> float | None:
         """Return the place of a prediction in a queue, the least first; None if it is not in the queue."""
         said = self.judging.label(found.id, found.truth)
         if name == "disagree":
@@ -238,14 +226,26 @@ class RecentRecords(FollowerThread):
         found = (one for one in newest if is_wanted(self.judging.label(one.id, one.truth), one.label))
         return list(islice(_decoded(found), limit))
 
-    def predictions(self, search: str, limit: int, *, wrong: bool) -> list[Prediction]:
-        """Return the newest ones whose id contains a text, all or those predicted wrong. Needs the lock."""
-        newest = (one for one in reversed(self._seen) if search in one.id)
-        found = (one for one in newest if not wrong or self._is_wrong(one))
-        return list(islice(_decoded(found), limit))
+    def prediction_page(self, wanted: PredictionFilter, before: int | None, limit: int) -> PredictionPage:
+        """Return the newest predictions that a filter admits. Needs the lock.
 
-    def _is_wrong(self, one: _RecentPrediction) -> bool:
-        return self.judging.label(one.id, one.truth) not in {None, one.label}
+        Args:
+            wanted: the filter.
+            before: cursor of an earlier page; None starts at the newest prediction.
+            limit: maximum number of rows.
+        """
+        newest = self._n_predictions - 1
+        start = max(0, newest + 1 - before) if before is not None else 0
+        rows: list[Prediction] = []
+        n_looked = 0
+        for one in islice(reversed(self._seen), start, start + _MOST_FILTERED):
+            n_looked += 1
+            if wanted.admits(one, self.judging):
+                rows += _decoded([one])
+            if len(rows) == limit:
+                break
+        has_more = start + n_looked < len(self._seen)
+        return PredictionPage(rows, newest + 1 - start - n_looked if has_more else None)
 
     def prediction(self, id_: str) -> Prediction | None:
         """Return the newest prediction of an event. Needs the lock."""
@@ -390,7 +390,7 @@ class RecentRecords(FollowerThread):
         self._n_predictions += 1
         if len(self._seen) == _PREDICTIONS:
             self._evict_prediction()
-        one = _RecentPrediction(found.id, found.label, found.truth, record.value)
+        one = RecentPrediction(found.id, found.label, found.truth, record.value)
         self._seen.append(one)
         self._by_id[one.id] = one
         self._seen_bytes += len(record.value)
@@ -415,7 +415,7 @@ def _is_whole(report: MetricsReport) -> bool:
     return sizes == [named + 1] * named and len(report.class_rates) in {0, named}
 
 
-def _decoded(seen: Iterable[_RecentPrediction]) -> Iterator[Prediction]:
+def _decoded(seen: Iterable[RecentPrediction]) -> Iterator[Prediction]:
     for one in seen:
         with suppress(MalformedEvent):
             yield decode_prediction(one.raw)

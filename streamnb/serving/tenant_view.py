@@ -12,7 +12,6 @@ from streamnb.reports.report_charts import card, missing, tile
 from streamnb.serving.page_tables import (
     Asked,
     choice,
-    clock,
     filter_form,
     link,
     page_links,
@@ -20,6 +19,7 @@ from streamnb.serving.page_tables import (
     text_filter,
 )
 from streamnb.serving.recent_records import RecentRecords
+from streamnb.serving.time_ranges import clock
 
 PATH = "/page/tenants"
 _NO_TENANTS = (

@@ -29,10 +29,12 @@ from streamnb.serving import log_follower
 from streamnb.serving import recent_records as watching
 from streamnb.serving.access import Tokens
 from streamnb.serving.http_api import application
+from streamnb.serving.label_undo import UndoToken
 from streamnb.serving.learned_views import ModelPage
 from streamnb.serving.limits import RequestLimits
 from streamnb.serving.live_views import TITLES, PageViews
 from streamnb.serving.log_follower import FairLock
+from streamnb.serving.prediction_filter import PredictionFilter
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.statistics.memory_budget import MemoryComponent, MemoryUse
 from tests.support.asgi_request import ORIGIN, page_request
@@ -144,6 +146,10 @@ def full(empty):
 
 def views(watch, *, is_writable=True):
     return PageViews(watch, NoModel(), "secret", is_writable=is_writable)
+
+
+def listed(watch, limit, **wanted):
+    return watch.prediction_page(PredictionFilter(**wanted), None, limit).rows
 
 
 class Reader(HTMLParser):
@@ -406,8 +412,8 @@ def test_the_rings_are_bounded_in_number_and_in_bytes(empty, monkeypatch):
     monkeypatch.setattr(watching, "_PREDICTION_BYTES", 5000)
     empty._add_prediction(record(prediction(250, "last")))
     assert empty._seen_bytes <= 5000
-    assert empty.predictions("", 3, wrong=True)[0].id == "last"
-    assert empty.predictions("e24", 100, wrong=False)[0].id == "e249"
+    assert listed(empty, 3, is_wrong=True)[0].id == "last"
+    assert listed(empty, 100, search="e24")[0].id == "e249"
     assert empty.prediction("e0") is None
 
 
@@ -451,8 +457,8 @@ def test_predicted_wrong_is_what_the_label_that_holds_contradicts(tmp_path):
             watch._add_label(one)
     for one in predictions:
         watch._add_prediction(record(one))
-    assert {one.id for one in watch.predictions("", 100, wrong=True)} == set(wrong)
-    assert len(watch.predictions("", 100, wrong=False)) == len(JUDGED)
+    assert {one.id for one in listed(watch, 100, is_wrong=True)} == set(wrong)
+    assert len(listed(watch, 100)) == len(JUDGED)
 
 
 def test_a_long_topic_is_read_from_near_its_end(config, monkeypatch):
@@ -703,6 +709,41 @@ def test_a_new_label_that_is_like_a_known_class_is_written_with_a_question(full,
     assert "Did you mean <bdi>spam</bdi>?" in answers[0]
     assert ["Did you mean" in one for one in answers] == [True, False, False]
     assert [one.label for one in said] == ["Spam", "spam", "other"]
+
+
+def test_a_label_is_undone_also_without_the_script_and_not_if_it_was_changed(full, ask, said, monkeypatch):
+    monkeypatch.setattr("streamnb.serving.live_page.UNDO_SECONDS", 0.2)
+    csrf, id_ = csrf_of(ask("/page/events")[2]), f"../a?b {EVIL}"
+
+    def read(label, source="dashboard"):
+        full._add_label(record({"id": id_, "label": label, "source": source}))
+
+    read("spam")
+    told = ask("/page/label", {"csrf": csrf, "id": id_, "label": "ham"}, **ORIGIN)[2]
+    assert "<button" not in told
+    link = html.unescape(re.search(r'href="(/page/undo[^"]+)"', told)[1])
+    page = ask(link)[2]
+    assert "gets back <bdi>spam</bdi>" in page
+    assert "script" not in Reader(page.partition("<main")[2]).tags
+    fields = {name: re.search(rf'name="{name}" value="([^"]+)"', page)[1] for name in ("csrf", "undo")}
+    status, _, text = ask("/page/undo", fields, **ORIGIN)  # the label that was written is not read yet
+    assert (status, "has another label" in text) == (409, True)
+    read("ham")
+    read("other", "ann")
+    assert "Undone: " in ask("/page/undo", fields, **ORIGIN)[2]
+    read("spam")
+    assert ask("/page/undo", fields, **ORIGIN)[0] == 409
+    assert [(one.id, one.label, one.source) for one in said] == [
+        (id_, "ham", "dashboard"), (id_, "spam", "dashboard"),
+    ]  # fmt: skip
+    other = str(UndoToken(id_, "ann", "other", None))
+    assert ask("/page/undo", {"csrf": csrf, "undo": other}, **ORIGIN)[0] == 422
+    assert ask("/page/undo", {"csrf": "x", "undo": fields["undo"]}, **ORIGIN)[0] == 403
+    for odd in ("", "x", "null", "e30="):
+        assert ask("/page/undo", {"csrf": csrf, "undo": odd}, **ORIGIN)[0] == 422
+        assert ask(f"/page/undo?undo={odd}")[0] == 422
+    assert ask("/page/undo")[0] == 422
+    assert len(said) == 2
 
 
 @pytest.mark.parametrize("label", [" ", "   ", "\u3000", "\t\n", "\u200b"])

@@ -158,3 +158,64 @@ def test_tenants_are_bounded_and_the_newest_are_kept(watch, monkeypatch):
         watch._add_tenant(record(TENANT | {"tenant": name}))
     watch._add_tenant(record(TENANT | {"tenant": "d"}))
     assert list(watch.tenants) == ["a", "b", "d"]
+
+
+def some_predictions(watch, n):
+    for i in range(n):
+        one = prediction(id_=f"e{i}", label=("ham", "spam")[i % 2])
+        decision = (None, "spam", "none")[i % 3]
+        watch._add_prediction(
+            record(one | {"probability": 0.4 + 0.5 * (i % 2), "decision": decision, "truth": None})
+        )
+
+
+def listed(made):
+    return re.findall(r'<li data-event><a href="[^"]+" class="id">([^<]+)<', made)
+
+
+def test_predictions_have_pages_that_stand_still_while_more_come(watch):
+    some_predictions(watch, 130)
+    made, seen = shown(watch, "events"), []
+    while True:
+        seen += listed(made)
+        older = re.search(r'href="/page/events\?after=(\d+)">Older', made)
+        if older is None:
+            break
+        some_predictions(watch, 3)
+        made = shown(watch, "events", after=older[1])
+    assert seen == [f"e{i}" for i in range(129, -1, -1)]
+    for odd in ("-1", "x", "9" * 30, "0"):
+        assert shown(watch, "events", after=odd)
+
+
+def test_predictions_are_filtered_by_class_confidence_decision_source_and_label(watch):
+    some_predictions(watch, 12)
+    watch._add_label(record({"id": "e3", "label": "ham", "source": "ann"}))
+    watch._add_label(record({"id": "e5", "label": "spam", "source": "bob"}))
+
+    def ids(**asked):
+        return listed(shown(watch, "events", **asked))
+
+    assert ids(**{"class": "spam"}) == ["e11", "e9", "e7", "e5", "e3", "e1"]
+    assert ids(sure="0.5") == ["e10", "e8", "e6", "e4", "e2", "e0"]
+    assert ids(decision="none") == ["e9", "e6", "e3", "e0"]
+    assert ids(decision="=none") == ["e11", "e8", "e5", "e2"]  # a class of this name
+    assert ids(source="ann") == ["e3"]
+    assert ids(wrong="1") == ["e3"]
+    assert ids(**{"class": "spam", "decision": "none", "q": "9"}) == ["e9"]
+    assert ids(q=EVIL, sure="odd") == []
+    made = shown(watch, "events", q="e3") + shown(watch, "events", q="e5")
+    assert re.findall(r'class="tag (said \w+)"', made) == ["said warn", "said good"]
+
+
+def test_predictions_are_found_by_a_text_or_tenant_of_their_events(watch, monkeypatch):
+    some_predictions(watch, 5)
+    asked = []
+    monkeypatch.setattr(
+        watch.events, "matching", lambda *given: asked.append(given) or frozenset({"e1", "e4"})
+    )
+    assert listed(shown(watch, "events", text="cash")) == ["e4", "e1"]
+    assert listed(shown(watch, "events", tenant="")) == ["e4", "e1"]
+    assert asked == [("cash", None), ("", "")]
+    monkeypatch.setattr(watch.events, "matching", lambda *_: None)
+    assert "does not answer" in shown(watch, "events", text="cash")

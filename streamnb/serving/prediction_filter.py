@@ -1,0 +1,88 @@
+"""Filters of the newest predictions, by their fields and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import msgspec
+
+from streamnb.events import Prediction
+from streamnb.queries.resolved_labels import ResolvedLabels
+
+
+class QueueFields(msgspec.Struct):
+    """The fields by which a queue chooses predictions."""
+
+    id: str
+    label: str | None = None
+    probability: float | None = None
+    unseen: float | None = None
+    truth: str | None = None
+    decision: str | msgspec.UnsetType | None = msgspec.UNSET
+    ts: float = 0.0
+
+
+queue_fields_of = msgspec.json.Decoder(QueueFields).decode
+"""Decode the fields by which predictions are chosen."""
+
+
+class RecentPrediction(NamedTuple):
+    """A prediction as published, with the fields needed of every one."""
+
+    id: str
+    label: str | None
+    truth: str | None
+    raw: bytes
+
+
+class PredictionFilter(NamedTuple):
+    """Predictions to show; None admits every value.
+
+    Attributes:
+        search: text that the id contains.
+        label: predicted class.
+        most: maximum probability of the predicted class.
+        decision: "none" if nothing was decided, or "=" and the decision.
+        source: source of a separate label of the event.
+        ids: ids of the events.
+        pair: the label in force, and the predicted label.
+        is_wrong: True for predictions that differ from the label in force.
+    """
+
+    search: str = ""
+    label: str | None = None
+    most: float | None = None
+    decision: str | None = None
+    source: str | None = None
+    ids: Collection[str] | None = None
+    pair: tuple[str, str | None] | None = None
+    is_wrong: bool = False
+
+    def admits(self, one: RecentPrediction, labels: ResolvedLabels) -> bool:
+        """Return whether a prediction is wanted."""
+        if self.search not in one.id or (self.ids is not None and one.id not in self.ids):
+            return False
+        if self.label is not None and one.label != self.label:
+            return False
+        if self.is_wrong or self.pair is not None:
+            truth = labels.label(one.id, one.truth)
+            if (self.is_wrong and truth in {None, one.label}) or self.pair not in {None, (truth, one.label)}:
+                return False
+        if self.source is not None and labels.own(one.id, self.source) is None:
+            return False
+        return (self.most is None and self.decision is None) or self._admits_fields(queue_fields_of(one.raw))
+
+    def _admits_fields(self, found: QueueFields) -> bool:
+        if self.most is not None and (found.probability is None or found.probability > self.most):
+            return False
+        is_decided = found.decision is not None and found.decision is not msgspec.UNSET
+        decided = f"={found.decision}" if is_decided else "none" if found.decision is None else ""
+        return self.decision in {None, decided}
+
+
+class PredictionPage(NamedTuple):
+    """Predictions, newest first, and the cursor of the next page; None if there is none."""
+
+    rows: list[Prediction]
+    after: int | None
