@@ -715,8 +715,11 @@ def test_a_label_is_undone_also_without_the_script_and_not_if_it_was_changed(ful
     monkeypatch.setattr("streamnb.serving.live_page.UNDO_SECONDS", 0.2)
     csrf, id_ = csrf_of(ask("/page/events")[2]), f"../a?b {EVIL}"
 
+    offsets = iter(range(1, 99))
+
     def read(label, source="dashboard"):
-        full._add_label(record({"id": id_, "label": label, "source": source}))
+        one = {"id": id_, "label": label, "source": source}
+        full._add_label(record(one)._replace(offset=next(offsets)))
 
     read("spam")
     told = ask("/page/label", {"csrf": csrf, "id": id_, "label": "ham"}, **ORIGIN)[2]
