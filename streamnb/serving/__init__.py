@@ -22,6 +22,9 @@ turn.
     class_scores.py       scores of each class over the newest labelled predictions
     live_page.py          the live page: frame and forms
     live_views.py, class_views.py, learned_views.py   its views, of the classes, of the model
+    alert_view.py, tenant_pages.py, prediction_table.py, dead_letter_view.py   views for work
+    dead_letter_desk.py   reads and settles single dead letters; dead_letter_forms.py has the forms
+    label_undo.py         the undo of a label, over HTTP and on the page
     webhooks.py           senders of webhooks; webhook_position.py has position and lease, webhook_message.py
                           content and signature, webhook_client.py one attempt, erased_events.py erased ids
     scorer.py             predicts a share of the events, exactly once (Kafka only)

@@ -27,6 +27,9 @@ from streamnb.serving.time_ranges import KEYS, range_links
 from streamnb.values.similar_labels import INVISIBLE, is_visible
 
 _FORBIDDEN, _UNKNOWN, _CONFLICT, _WRONG = 403, 404, 409, 422
+_WALL = {"": "quality", "quality": "classes", "classes": "alerts", "alerts": ""}
+"""View of a wall screen -> the view after it."""
+_WALL_SECONDS = 20
 _LOOK_SECONDS = 0.05
 _DOUBLE_SECONDS = 2.0  # without its script the page sends both clicks of a double click
 _POLICY = (
@@ -268,6 +271,8 @@ class _PageFrame:
         above = forms[name]() if name in forms and above is None else above
         if name in RANGED:
             above = joined([above, range_links(_path(name), asked)])
+        if "wall" in asked:
+            return self._whole(name, tag("h1", TITLES[name]), live, is_wall=True)
         return self._whole(name, tag("h1", TITLES[name]), above, said, live, kept=kept)
 
     def undo(self, token: UndoToken) -> Markup:
@@ -296,7 +301,15 @@ class _PageFrame:
         )
         return tag("nav", *groups, aria_label="Views", class_="views")
 
-    def _whole(self, name: str, *children: object, kept: Mapping[str, str] = MappingProxyType({})) -> Markup:
+    def _whole(
+        self,
+        name: str,
+        *children: object,
+        kept: Mapping[str, str] = MappingProxyType({}),
+        is_wall: bool = False,
+    ) -> Markup:
+        next_view = f"{_path(_WALL.get(name, ''))}?wall" if is_wall else None
+        turn = tag("meta", http_equiv="refresh", content=f"{_WALL_SECONDS};url={next_view}")
         head = tag(
             "head",
             tag("meta", charset="utf-8"),
@@ -305,6 +318,7 @@ class _PageFrame:
             tag("link", rel="icon", href="data:,"),
             tag("link", rel="stylesheet", href="/page/page.css"),
             tag("script", src="/page/page.js", defer=True),
+            tag("noscript", turn) if is_wall else None,
         )
         model = tag("span", self._model, class_="soft model")
         brand = tag("a", "streamnb", href="/", class_="brand"), model
@@ -312,9 +326,11 @@ class _PageFrame:
         status = tag("p", id="status", role="status")
         header = tag("header", *brand, status, self.views.strip())
         toast = tag("div", id="toast", role="status")
+        navigation = None if is_wall else self._navigation(name, kept)
         main = tag("main", *children, id="main")
-        body = tag("body", skip, header, self._navigation(name, kept), main, toast, class_="live")
-        return joined([Markup("<!doctype html>"), tag("html", head, body, lang="en")])
+        body = tag("body", skip, header, navigation, main, toast, class_=None if is_wall else "live")
+        wall = {"class_": "wall", "data_next": next_view, "data_seconds": _WALL_SECONDS} if is_wall else {}
+        return joined([Markup("<!doctype html>"), tag("html", head, body, lang="en", **wall)])
 
 
 def _path(name: str) -> str:

@@ -30,7 +30,7 @@ from streamnb.serving.prediction_table import PredictionTable, decided
 from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.replica import Replica
 from streamnb.serving.review_view import ReviewView
-from streamnb.serving.tenant_view import TenantView
+from streamnb.serving.tenant_pages import TenantView
 from streamnb.serving.time_ranges import DrawnRange, clock, drawn_range, range_name
 from streamnb.statistics.memory_budget import MemoryUse
 from streamnb.values.similar_labels import folded

@@ -378,11 +378,13 @@ const keys = {
   p: () => move(-1),
   u: () => { if (undos.length) undo(undos[undos.length - 1]); else show("There is nothing to undo.", true, card()); },
   o: () => { const fold = card().querySelector(".fold"); if (fold) fold.open = !fold.open; },
-  h: () => document.body.classList.toggle("private"),
+  h: () => sessionStorage.setItem("private", document.body.classList.toggle("private") ? "1" : ""),
+  r: () => location.reload(),
   "/": () => card().querySelector("input[name=label]")?.focus(),
 };
 
 if (review) {
+  document.body.classList.toggle("private", Boolean(sessionStorage.getItem("private"))); // also in the next queue
   card().focus({ preventScroll: true });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.repeat) return;
@@ -429,3 +431,37 @@ if (search) {
 const here = document.querySelector(".views [aria-current]");
 if (here) here.scrollIntoView({ inline: "center", block: "nearest" });
 if (live) setInterval(() => { if (!document.hidden && !asking) refresh(); }, EVERY);
+
+// A wall screen shows one view after another; the space bar stops it.
+const wall = document.documentElement.dataset;
+let isStopped = false;
+
+async function turnWall() {
+  if (isStopped || document.hidden) return;
+  try {
+    const response = await fetch(wall.next, { cache: "no-store" });
+    if (!response.ok) return;
+    const made = new DOMParser().parseFromString(await response.text(), "text/html");
+    const view = made.getElementById("live");
+    if (asking) asking.abort(); // it asks for the view before
+    live.dataset.live = view.dataset.live;
+    shown = view.innerHTML;
+    document.querySelector("h1").textContent = made.querySelector("h1").textContent;
+    document.title = made.title;
+    replace(view);
+    wall.next = made.documentElement.dataset.next;
+    window.scrollTo(0, 0);
+  } catch {
+    // The view stays, and its refresh says that the connection is lost.
+  }
+}
+
+if (wall.next) {
+  setInterval(turnWall, wall.seconds * 1000);
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== " ") return;
+    event.preventDefault();
+    isStopped = !isStopped;
+    tell(isStopped ? "Stopped; the space bar goes on." : "", false);
+  });
+}

@@ -22,7 +22,7 @@ _MOST_SHOWN = 20_000  # characters of a text
 _UNFOLDS = 240  # a longer text is cut to two lines until it is unfolded
 _MOST_VALUES = 12
 _KEYS = (
-    "1 to 9 label, / another class, u undo, n and p move, o unfold, h hide texts",
+    "1 to 9 label, / another class, u undo, n and p move, o unfold, h hide texts, r next queue",
     "Nothing moves by itself: new predictions wait behind a link.",
 )
 _NO_TEXT = "The message was not found in the log: retention may have removed it, or it is too old."

@@ -92,7 +92,7 @@ def test_numbers_read_well(value, number, count, percent):
 
 def test_the_stylesheet_comes_with_the_package_and_knows_every_class():
     css = charts.stylesheet()
-    assert "prefers-color-scheme: dark" in css
+    assert "light-dark(" in css
     classes = {
         name
         for made in drawn_with("b")
