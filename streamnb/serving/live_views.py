@@ -293,7 +293,8 @@ class PageViews:
                     problem = str(error)
         except StreamnbError as error:
             return tag("p", str(error), class_="trouble")
-        evidence = [(f"{one['attribute']}: {one['name']}", one["log_odds"]) for one in why["evidence"]]
+        evidence = [("(prior)", why["prior"])] if why["evidence"] else []
+        evidence += [(f"{one['attribute']}: {one['name']}", one["log_odds"]) for one in why["evidence"]]
         sides = [tag("bdi", visible(str(why.get(side)))) for side in ("label", "against")]
         title = joined(["Evidence for ", sides[0], " against ", sides[1], ", log odds"])
         because = _bars(title, evidence) if evidence else card(missing(problem))

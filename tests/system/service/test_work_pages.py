@@ -36,7 +36,6 @@ def page(tmp_path_factory):
         append(made, messages(70, first=100, label=False))
         made.run("run", "--until-end")
         with closing(context.open_log(configuration.load(made.file, {}, []))) as log:
-            log.create_topic("tenants", 1)
             rows = [ALERT | {"monitor": "errors", "id": f"{EVIL}{n}"} for n in range(60)]
             log.append([NewRecord("alerts", None, json.dumps(one).encode()) for one in rows])
             rows = [TENANT | {"tenant": f"{EVIL}{n}"} for n in range(60)]
