@@ -30,7 +30,7 @@ from streamnb.serving.prediction_table import PredictionTable, decided
 from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.replica import Replica
 from streamnb.serving.review_view import ReviewView
-from streamnb.serving.tenant_pages import TenantView
+from streamnb.serving.tenant_pages import TenantPages
 from streamnb.serving.time_ranges import DrawnRange, clock, drawn_range, range_name
 from streamnb.statistics.memory_budget import MemoryUse
 from streamnb.values.similar_labels import folded
@@ -87,7 +87,7 @@ class PageViews:
         self.desk = watch.dead_letters
         self.dead_letters = DeadLetterView(watch, self.csrf_field, is_writable=can_send)
         self.classes = ClassViews(watch, self.learned)
-        self.alerts, self.tenants = AlertView(watch), TenantView(watch)
+        self.alerts, self.tenants = AlertView(watch), TenantPages(watch)
         self.table = PredictionTable(watch, self)
         self.review = ReviewView(watch, self, "" if is_writable else _NO_LABELS)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 from urllib.parse import urlencode
 
 from streamnb.charts import Markup, tag
@@ -46,13 +46,6 @@ def filter_form(path: str, *fields: Markup, title: str) -> Markup:
     return tag(
         "form", *fields, button, action=path, role="search", aria_label=title, class_="ask", data_search=True
     )
-
-
-class TablePage(NamedTuple):
-    """The rows of one page, and if there are more after it."""
-
-    rows: Sequence[object]
-    has_more: bool
 
 
 def page_links(path: str, asked: Asked, after: str | None, note: str = "") -> Markup | None:

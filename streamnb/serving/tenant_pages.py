@@ -37,7 +37,7 @@ def _name(one: TenantStanding) -> str:
     return visible(one.tenant) if one.tenant else "(events without a tenant)"
 
 
-class TenantView:
+class TenantPages:
     """Tenants of one stream."""
 
     def __init__(self, watch: RecentRecords) -> None:
