@@ -6,7 +6,7 @@ them. Functions are pure, except in the modules that read files of events.
     format                      module                              direction
     event, label record         codec.py, json_parsing.py           both
     prediction, metrics, alert  codec.py                            both
-    many predictions            prediction_columns.py               columns -> bytes
+    many predictions            prediction_columns.py, joined_columns.py    columns -> bytes
     dead letter                 dead_letter_record.py               value -> bytes
     journal record              journal_record.py                   both, chained by SHA-256
     snapshot                    snapshot_container.py               both, checksummed, never a pickle

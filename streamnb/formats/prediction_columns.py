@@ -6,14 +6,16 @@ holds this. The columns express the usual prediction: all known classes, without
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from streamnb.events import Attribution, ModelInfo
+from streamnb.formats.joined_columns import JoinedColumns
 from streamnb.kernels.array_types import Floats, Ints
 
 _encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
@@ -58,68 +60,51 @@ class PredictionColumns(NamedTuple):
 def encode_prediction_columns(columns: PredictionColumns) -> list[bytes]:
     """Return the JSON records of predictions. Raises ValueError for a number that is not finite."""
     n, n_classes = columns.probabilities.shape
-    numbers = _numbers(columns.probabilities)
-    best = columns.best.tolist()
-    labels = {k: b',"label":%b,"probability":' % _encode(columns.classes[k]) for k in {*best}}
-    truths = {label: b"" if label is None else b',"truth":' + _encode(label) for label in {*columns.truths}}
-    model = _encode(ModelInfo(columns.name, 0, columns.journal))
-    before, _, after = model.rpartition(b'"events":0')
-    fragments: list[Iterable[bytes]] = [
-        repeat(b'{"id":"', n),
-        _strings(columns.ids),
-        [labels[k] for k in best],
-        [numbers[row + k] for row, k in zip(range(0, n * n_classes, n_classes), best, strict=True)],
-        repeat(b',"probabilities":{'),
-        *_members(columns.classes, numbers, columns.known),
-        repeat(b'},"status":"ready"'),
-    ]
+    joined, classes = JoinedColumns(n), list(map(_encode, columns.classes))
+    numbers = joined.elements(_numbers(columns.probabilities), n_classes)
+    before, _, after = _encode(ModelInfo(columns.name, 0, columns.journal)).rpartition(b'"events":0')
+    joined.add(joined.elements(_encode(columns.ids)), [b'{"id":'])
+    joined.add(joined.texts(classes)[:, columns.best], [b',"label":'])
+    joined.add(numbers[:, columns.best, np.arange(n)], [b',"probability":'])
+    _add_members(joined, b',"probabilities":{', classes, _of_known(numbers, columns.known))
+    joined.constant(b'},"status":"ready"')
     if columns.unseen is not None:
-        fragments += [repeat(b',"unseen":'), _numbers(columns.unseen)]
-    fragments.append([truths[label] for label in columns.truths])
+        joined.add(joined.elements(_numbers(columns.unseen)), [b',"unseen":'])
+    joined.add(_truths(joined, columns.truths))
     if columns.evidence is not None:
-        fragments += [repeat(b',"evidence":'), map(_encode, columns.evidence)]
+        joined.add(joined.elements(_encode(columns.evidence)), [b',"evidence":'])
     if columns.hypotheses:
-        known = np.full(n, len(columns.hypotheses))
-        fragments += [
-            repeat(b',"hypotheses":{'),
-            *_members(columns.hypotheses, _numbers(columns.weights), known),
-            repeat(b"}"),
-        ]
-    fragments += [
-        repeat(b',"model":%b"events":' % before),
-        _encode(columns.ages)[1:-1].split(b","),
-        repeat(b'%b,"ts":%b}' % (after, _numbers(np.array([columns.ts]))[0])),
-    ]
-    return list(map(b"".join, zip(*fragments, strict=False)))
+        names = list(map(_encode, columns.hypotheses))
+        weights = joined.elements(_numbers(columns.weights), len(names))
+        _add_members(joined, b',"hypotheses":{', names, weights)
+        joined.constant(b"}")
+    joined.add(joined.elements(_encode(columns.ages)), [b',"model":%b"events":' % before])
+    joined.constant(b'%b,"ts":%b}' % (after, _numbers(np.array([columns.ts]))[1:-1]))
+    return joined.rows()
 
 
-def _members(names: Sequence[str], numbers: Sequence[bytes], known: Ints) -> Iterator[Iterable[bytes]]:
-    """Yield the columns of an object: each row has the first `known` names and the numbers of its row."""
-    n_names = len(names)
-    shown = known.tolist() if known.min(initial=n_names) < n_names else None
-    for k, name in enumerate(names):
-        key, column = b"%b%b:" % (b"," if k else b"", _encode(name)), numbers[k::n_names]
-        if shown is None:
-            yield repeat(key)
-            yield column
-        else:
-            yield [key + number if k < most else b"" for number, most in zip(column, shown, strict=True)]
+def _of_known(numbers: Ints, known: Ints) -> Ints:
+    """Return the cells of numbers, and empty cells for classes that a row does not show."""
+    if known.min(initial=numbers.shape[1]) == numbers.shape[1]:
+        return numbers
+    return np.where(np.arange(numbers.shape[1])[:, None] < known, numbers, -1)
 
 
-def _numbers(values: Floats) -> list[bytes]:
-    """Return numbers as JSON, in the order of their memory."""
+def _add_members(joined: JoinedColumns, opening: bytes, names: Sequence[bytes], numbers: Ints) -> None:
+    """Add the members of an object, its keys before its numbers."""
+    joined.add(numbers, [b"%b%b:" % (b"," if k else opening, name) for k, name in enumerate(names)])
+
+
+def _truths(joined: JoinedColumns, truths: Sequence[str | None]) -> Ints:
+    """Return the cells of known labels, with their keys."""
+    places = defaultdict[str | None, int](count().__next__)
+    column = np.fromiter(map(places.__getitem__, truths), dtype=np.int64, count=len(truths))
+    texts = [b"" if label is None else b',"truth":' + _encode(label) for label in places]
+    return joined.texts(texts)[:, column]
+
+
+def _numbers(values: Floats) -> bytes:
+    """Return numbers as a JSON array, in the order of their memory."""
     if not np.isfinite(values).all():
         raise ValueError("a prediction has a number that is not finite")
-    return _encode(values.ravel().tolist())[1:-1].split(b",")
-
-
-def _strings(values: Sequence[str]) -> list[bytes]:
-    """Return strings as JSON, without the quote at the beginning.
-
-    Encoded together, they are separated by quote, comma, quote. Within a string a quote has a backslash, so
-    that only a string that ends in quote and comma has this sequence; then each is encoded alone.
-    """
-    together = _encode(values)[2:-2]
-    if b'\\","' in together:
-        return [_encode(value)[1:] for value in values]
-    return [value + b'"' for value in together.split(b'","')]
+    return _encode(values.ravel().tolist())
