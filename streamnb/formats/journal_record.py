@@ -164,6 +164,7 @@ _DECODER = msgspec.json.Decoder(JournalRecord)
 _LIKENESS = msgspec.json.Decoder(_Likeness)
 _NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _SHOWN = 40  # bytes of what is foreign
+_MOST_PIECES = 1000  # of outputs that are hashed together
 
 
 def crc(values: Iterable[bytes]) -> int:
@@ -178,7 +179,7 @@ Output = tuple[str, bytes | None, bytes, Iterable[tuple[str, bytes]]]
 def chain_outputs(previous: str, outputs: Iterable[Output]) -> str:
     """Return the running digest after these outputs. Lengths separate their parts."""
     digest = hashlib.sha256(bytes.fromhex(previous))
-    heads: dict[tuple[str, int], bytes] = {}  # beginnings of outputs without headers
+    heads: dict[str, dict[int, bytes]] = {}  # topic -> length of the key -> beginning of an output
     lengths: dict[int, bytes] = {}
     pieces: list[bytes] = []
     for topic, key, value, headers in outputs:
@@ -189,12 +190,15 @@ def chain_outputs(previous: str, outputs: Iterable[Output]) -> str:
             pieces += [piece for part in parts for piece in (_length(len(part)), part)]
             continue
         try:
-            head, length = heads[topic, len(key)], lengths[len(value)]
+            pieces += heads[topic][len(key)], key, lengths[len(value)], value
         except KeyError:
             name, length = topic.encode(), _length(len(value))
             head = b"".join((_length(1), b"3", _length(len(name)), name, _length(1 + len(key)), b"k"))
-            heads[topic, len(key)], lengths[len(value)] = head, length
-        pieces += (head, key, length, value)
+            heads.setdefault(topic, {})[len(key)], lengths[len(value)] = head, length
+            pieces += head, key, length, value
+        if len(pieces) > _MOST_PIECES:  # a short copy stays in the cache
+            digest.update(b"".join(pieces))
+            pieces.clear()
     digest.update(b"".join(pieces))
     return digest.hexdigest()
 

@@ -542,14 +542,15 @@ def test_the_checksum_of_a_slice_covers_every_value(values):
     assert crc(values) == zlib.crc32(b"".join(values))
 
 
-def test_the_digest_of_outputs_is_the_one_that_is_written_down():
+@pytest.mark.parametrize("times", [1, 1000])  # outputs that are hashed together, and several times as many
+def test_the_digest_of_outputs_is_the_one_that_is_written_down(times):
     """Of every output its number of parts and its parts, each after its length; see `streamnb.formats.journal_record`."""
     outputs = [
         NewRecord("predictions", b"k", b"value" * 100),
         NewRecord("predictions", None, b""),
         NewRecord("Größe", b"", b"v", (("reason", b"r"), ("é", b""))),
         NewRecord("metrics", b"default", b"{}"),
-    ]
+    ] * times
     expected = hashlib.sha256(bytes.fromhex(START))
     for topic, key, value, headers in outputs:
         parts = [topic.encode(), b"" if key is None else b"k" + key, value]
