@@ -103,7 +103,7 @@ class EventWriter:
         self._group += array("i", [number]) * n
         self._whole += array("b", [False]) * n
         self._amount += array("q", [UNIT]) * n
-        self._event_items += array("q", range(first + 1, first + 1 + n))
+        self._event_items.frombytes(np.arange(first + 1, first + 1 + n).tobytes())
         self._event_values += array("q", [len(self._value)]) * n
 
     @property

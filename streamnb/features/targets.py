@@ -63,9 +63,9 @@ class Targets(NamedTuple):
         n = len(self.labels)
         if self.labels.count(None) == n:
             return np.full(n, -1), np.full(n, len(classes)), np.zeros(n, dtype=np.bool_)
-        found = list(map(classes.get, self.labels))
-        if None not in found and self.weights.all():  # all are learned, and their classes known
-            return np.array(found, dtype=np.int64), np.full(n, len(classes)), np.ones(n, dtype=np.bool_)
+        found = np.fromiter(map(classes.get, self.labels, repeat(-1)), dtype=np.int64, count=n)
+        if found.min() >= 0 and self.weights.all():  # all are learned, and their classes known
+            return found, np.full(n, len(classes)), np.ones(n, dtype=np.bool_)
         if set(map(type, self.labels)) == {str} and self.weights.all():  # all are learned
             before = len(classes)
             columns = np.array([classes.setdefault(label, len(classes)) for label in self.labels])

@@ -375,7 +375,7 @@ def _lines(raws: Sequence[bytes], max_bytes: int) -> bytes | None:
     value, and each record is one line of one value if there are as many values as records.
     """
     lines = b"\n".join(raws)
-    if lines[:1] + lines[-1:] != b"{}" or max(map(len, raws)) > max_bytes:
+    if lines[:1] + lines[-1:] != b"{}" or (len(lines) > max_bytes and max(map(len, raws)) > max_bytes):
         return None
     if b"\n" not in lines:  # one record
         return lines

@@ -39,7 +39,8 @@ def published_new_class_probability(events: Ints, classes: Ints, held: Floats | 
     """
     step = np.left_shift(1, np.maximum(np.frexp(events)[1] - _BITS, 0))
     low = events - events % step
-    starts = np.flatnonzero((np.diff(low, prepend=-1) != 0) | (np.diff(classes, prepend=-1) != 0))
+    differs = (low[1:] != low[:-1]) | (classes[1:] != classes[:-1])
+    starts = np.append(0, np.flatnonzero(differs) + 1)[: events.size]
     columns = (each[starts].tolist() for each in (low, step, classes))
     sides = _evaluated([(at, k) for n, more, k in zip(*columns, strict=True) for at in (n, n + more)])
     times = np.diff(starts, append=events.size)

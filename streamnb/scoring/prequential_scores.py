@@ -83,9 +83,11 @@ class _Cells:
     def _sort_in(self) -> None:
         waiting, self.waits = self.waiting[: self.waits], 0
         known = self._codes.size
-        self._codes, place = np.unique(np.concatenate((self._codes, waiting)), return_inverse=True)
-        counts = np.bincount(place[known:], minlength=self._codes.size)
-        counts[place[:known]] += self._counts
+        added, times = np.unique(waiting, return_counts=True)
+        self._codes, place = np.unique(np.concatenate((self._codes, added)), return_inverse=True)
+        counts = np.zeros(self._codes.size, dtype=np.int64)
+        counts[place[:known]] = self._counts
+        counts[place[known:]] += times
         self._counts = counts
 
     def rows(self) -> Ints:

@@ -49,8 +49,10 @@ class EventDecoding:
         self.decode_all: Callable[[Sequence[Record]], DecodedEvents] = self._decode_all
 
     def _decode_all(self, records: Sequence[Record]) -> DecodedEvents:
-        values, keys, times = (list(map(column, records)) for column in (_VALUE, _KEY, _TIME))
-        decoded = decode_events(values, self._state.settings.schema, keys, times)
+        schema = self._state.settings.schema
+        keys = list(map(_KEY, records)) if schema.entity_path == "" else ()
+        times = list(map(_TIME, records)) if schema.clock == "log" else ()
+        decoded = decode_events(list(map(_VALUE, records)), schema, keys, times)
         if not self._state.actions.is_paused:
             return decoded
         return decoded._replace(weights=[0.0] * len(decoded.ids))
