@@ -186,7 +186,7 @@ def broker(folder):
     try:
         return Cluster(folder / "broker").start()
     except ToolMissingError as error:
-        print(f"left out: recovery on Apache Kafka: {error}", file=sys.stderr)
+        print(f"left out: Apache Kafka: {error}", file=sys.stderr)
         return None
 
 

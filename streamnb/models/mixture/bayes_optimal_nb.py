@@ -42,7 +42,13 @@ from streamnb.models.mixture.mixture_kernels import (
     run_hypotheses,
     unlearn_counts,
 )
-from streamnb.models.mixture.mixture_single_event import EventSize, MixtureArrays, PreparedEvents, Workspace
+from streamnb.models.mixture.mixture_single_event import (
+    EventSize,
+    MixtureArrays,
+    PreparedEvents,
+    Workspace,
+    is_short,
+)
 from streamnb.models.naive_bayes.linear_view import LinearView
 from streamnb.models.naive_bayes.single_event import EncodedEvent, SingleEvents
 from streamnb.models.naive_bayes.single_event_kernel import ModelArrays
@@ -239,6 +245,10 @@ class BayesOptimalNB(LearnedMixture):
             return False
         size, missing = self._run_alone(event, k, weight, 0.0)
         statistics.note_single_event(size)
+        if size < 0 and not missing and is_short(event):  # most likely a table is full
+            self._reserve_event(event[0].size, event[1].shape[1], event[3].size)
+            size, missing = self._run_alone(event, k, weight, 0.0)
+            statistics.note_single_event(size)
         if missing and self._dependence.add_codes(statistics, missing):
             size, _ = self._run_alone(event, k, weight, 0.0)
             statistics.note_single_event(size)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.features.event_reader import EventReader
+from streamnb.features.tokenizer import most_tokens
 from streamnb.kernels.array_types import Floats
 from streamnb.models.mixture.adaptive_state import AdaptiveState, HypothesisPlan
 from streamnb.models.mixture.hypotheses import SmoothingTables, sources_of
@@ -22,6 +23,7 @@ from streamnb.models.naive_bayes.learned_counts import begin_copy
 from streamnb.models.naive_bayes.naive_bayes_tables import SmoothingParams
 from streamnb.models.naive_bayes.state_copy import StateCopy
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
+from streamnb.models.softmax.feature_extraction import most_features_for
 from streamnb.statistics.class_priors import LEARNED
 from streamnb.statistics.count_sources import Sources
 from streamnb.statistics.document_frequency import NO_DOCUMENT_FREQUENCY, DocumentFrequencyArrays
@@ -227,6 +229,14 @@ class LearnedMixture(CountingModel):
         known = int(np.count_nonzero(self._statistics.class_weights[:K]))
         layout = self._statistics.layout
         self._learners.reserve(K, known, len(layout.fields), features, places, len(layout.groups))
+
+    def _reserve_event(self, n_bytes: int, items: int, values: int) -> None:
+        """Grow every table but the bins by what one event of known classes and attributes may add."""
+        statistics, rows = self._statistics, most_tokens(n_bytes, items)[1]
+        statistics.vocabulary.reserve(rows, n_bytes)
+        statistics.reserve(rows)
+        statistics.reserve_texts(rows)
+        self._reserve(2 * most_features_for(rows, items, values))
 
     def _presence(self) -> DocumentFrequencyArrays:
         presence = self._statistics.presence

@@ -4,8 +4,9 @@ The arrays of the model and the scratch are prepared together, and held until on
 owner of arrays is a `Growable`, which then replaces its edition. No result is kept from one call to the next.
 A call takes the prepared arrays out of a list, so that two threads never share scratch.
 
-What the kernel cannot do goes through a batch of one: new classes, new attributes, tables that must
-grow, a memory budget, an unfinished copy, and unusual values.
+If a table is full, it grows, and the kernel runs again. What the kernel cannot do goes through a batch of
+one: new classes, new attributes, bins that must grow, a memory budget, an unfinished copy, and values of
+unusual types.
 """
 
 from __future__ import annotations
@@ -226,6 +227,12 @@ def run_single_hypotheses(
     return empty
 
 
+def is_short(event: EncodedEvent) -> bool:
+    """Return True if the event is not too long for the scratch."""
+    text, lengths, _, value = event
+    return text.size <= _LONG + len(SPARE) and max(lengths.shape[1], value.size) <= _MOST_ITEMS
+
+
 class EventSize(NamedTuple):
     """Size of an event, or of scratch: bytes of all texts, number of items, and of continuous values."""
 
@@ -363,9 +370,8 @@ class PreparedEvents:
             workspace, size = prepared.workspace, prepared.workspace.size
             if n_bytes <= size[0] and items <= size[1] and values <= size[2] and prepared.key == key:
                 return prepared
-        if n_bytes > _LONG + len(SPARE) or max(items, values) > _MOST_ITEMS:
-            found = None
-        else:
+        found = None
+        if is_short(event):
             found = build(size.rounded(EventSize(n_bytes, items, values)), workspace)
         if found is None:
             if workspace is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -52,7 +53,7 @@ class Estimator(NamedTuple):
     def none(cls, classes: int, estimators: int = 0) -> Estimator:
         """Return the arrays of a mixture without estimators, or whose estimators are gated."""
         return cls(
-            PairCounts(0).tables,
+            _no_pairs(),
             PairSmoothing(1.0, 1.0),
             CodeArrays.none(),
             np.zeros((1, 0), dtype=np.int32),
@@ -61,6 +62,11 @@ class Estimator(NamedTuple):
             np.zeros((estimators, 1, classes)),
             AveragedScratch.with_capacity(0, classes),
         )
+
+
+@functools.cache
+def _no_pairs() -> PairArrays:
+    return PairCounts(0).tables
 
 
 class PairModel(Growable):

@@ -58,11 +58,12 @@ def test_events_whose_attributes_and_values_are_known_need_no_batch(sent, name, 
     for _ in range(20):
         model.predict_proba_one(x)
         model.learn_one(x, "c1")
-    assert len(sent) == 40
-    assert sum(size < 0 for size in sent) <= (kind == "numbers")  # bins grow once
+    refused = sum(size < 0 for size in sent)
+    assert refused in {0, 2 * (kind == "numbers")}  # bins grow once, which a second attempt does not do
+    assert len(sent) == 40 + refused // 2
 
 
-def test_new_words_and_new_values_need_a_batch_only_where_tables_grow(monkeypatch):
+def test_new_words_and_new_values_need_no_batch_where_tables_grow(monkeypatch):
     model, batches = learned(), []
     answer = model._answer
     monkeypatch.setattr(
@@ -72,7 +73,7 @@ def test_new_words_and_new_values_need_a_batch_only_where_tables_grow(monkeypatc
         x = {"text": f"win word{i}", "k": f"value{i % 50}", "n": 1.1**i}
         model.predict_proba_one(x)
         model.learn_one(x, "c1")
-    assert len(batches) < 20
+    assert not batches
 
 
 def arrays_of(bundle, path=""):
