@@ -187,13 +187,11 @@ def _add_items(tables: Any, batch: Any, bags: Any, e: int, pair: Any, odds: Floa
             _add_text(tables, batch, bags, bag, tokens, rest + item - first, pair, odds)
         elif tokens[2] > tokens[1]:
             row: Any = np.int64(batch.rows[begin + tokens[1]])
-            is_met = row >= 0 and _is_learned(tables, row, one, other)
-            if is_met or is_declared(tables, g):
-                smoothing, times = smoothing_of(tables, g), batch.item_amount[item] / UNIT
-                row = row if is_met else np.int64(-1)
+            if (row >= 0 and _is_learned(tables, row, one, other)) or is_declared(tables, g):
+                smoothing = smoothing_of(tables, g)
                 odds[tokens[1]] = _log_odds(
-                    times * _log_share(tables, smoothing, g, one, row),
-                    times * _log_share(tables, smoothing, g, other, row),
+                    _log_share(tables, smoothing, g, one, row),
+                    _log_share(tables, smoothing, g, other, row),
                     pair,
                 )
         item, bag = last, bag + 1
