@@ -99,6 +99,26 @@ def test_items_are_the_scores_of_single_values(name):
         model.learn_one(x, y)
 
 
+def test_a_word_that_every_text_of_a_class_has_counts_the_limit():
+    """Without the word the class is excluded; in the other class it is neither certain nor excluded."""
+    model = NaiveBayes({"title": Text(event_model="bernoulli")}, alpha=0.0)
+    for title, label in (("w x", "a"), ("w", "a"), ("w", "b"), ("x", "b"), ("y", "b")):
+        model.learn_one({"title": title}, label)
+    first, second, prior, items = model.explanation_one({"title": "w"}, of="a", against="b")
+    check(model, {"title": "w"}, items, first, second, prior)
+    assert {item.value: item.log_odds for item in items} == {"w": LIMIT, "": -LIMIT}
+
+
+def test_a_number_beyond_the_cut_of_both_densities_counts_nothing():
+    model = NaiveBayes()
+    for width, label in ((1e-13, "a"), (1e-12, "b")):
+        model.learn_many([{"n": -width}, {"n": width}], [label, label])
+    for n, items in ((1e120, 1), (1e139, 0)):
+        explanation = model.explanation_one({"n": n}, of="a", against="b")
+        check(model, {"n": n}, explanation.items, "a", "b", explanation.prior)
+        assert len(explanation.items) == items
+
+
 @pytest.mark.parametrize(
     ("make", "of"),
     [
