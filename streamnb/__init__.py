@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB as BayesOptimalNB
     from streamnb.models.mixture.hypotheses import Hypothesis as Hypothesis
     from streamnb.models.mixture.hypothesis_kinds import ByteSoftmax as ByteSoftmax
+    from streamnb.models.mixture.hypothesis_kinds import MondrianForest as MondrianForest
     from streamnb.models.mixture.hypothesis_kinds import OneDependence as OneDependence
     from streamnb.models.mixture.hypothesis_kinds import Pool as Pool
     from streamnb.models.mixture.hypothesis_kinds import Softmax as Softmax
@@ -85,7 +86,7 @@ _HOMES = {
     "toolbox.linear.sigmoid_unit": ("SigmoidUnit",),
     "models.mixture.bayes_optimal_classifier": ("BayesOptimalClassifier",),
     "models.mixture.bayes_optimal_nb": ("BayesOptimalNB",),
-    "models.mixture.hypothesis_kinds": ("ByteSoftmax", "OneDependence", "Pool", "Softmax"),
+    "models.mixture.hypothesis_kinds": ("ByteSoftmax", "MondrianForest", "OneDependence", "Pool", "Softmax"),
     "models.mixture.hypotheses": ("Hypothesis",),
     "models.naive_bayes.linear_view": ("LinearView",),
     "models.naive_bayes.naive_bayes_classifier": ("NaiveBayes",),

@@ -5,6 +5,7 @@
     softmax/          softmax regression over features, and over byte n-grams
     naive_bayes/      the classifier that counts
     one_dependence/   counts of pairs of values
+    forest/           Mondrian trees, aggregated over their prunings
     tenants/          a naive Bayes model for each tenant
     mixture/          hypotheses under one posterior
 

@@ -18,6 +18,7 @@ HYPOTHESES = {
     "byte_softmax": "models.mixture.hypothesis_kinds:ByteSoftmax",
     "pool": "models.mixture.hypothesis_kinds:Pool",
     "one_dependence": "models.mixture.hypothesis_kinds:OneDependence",
+    "mondrian_forest": "models.mixture.hypothesis_kinds:MondrianForest",
 }
 """Kind of a hypothesis -> its class."""
 

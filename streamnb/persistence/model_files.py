@@ -36,6 +36,7 @@ _VALUES = (
     "Conjunctions",
     "Continuous",
     "Hypothesis",
+    "MondrianForest",
     "Nominal",
     "OneDependence",
     "Pool",

@@ -7,7 +7,14 @@ import numpy as np
 from streamnb.features.attributes import Text
 from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.models.mixture.hypotheses import Hypothesis
-from streamnb.models.mixture.hypothesis_kinds import AnyHypothesis, ByteSoftmax, OneDependence, Pool, Softmax
+from streamnb.models.mixture.hypothesis_kinds import (
+    AnyHypothesis,
+    ByteSoftmax,
+    MondrianForest,
+    OneDependence,
+    Pool,
+    Softmax,
+)
 from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
 from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.scoring.change_test import ChangeObservations, ChangeTest
@@ -58,6 +65,7 @@ def warm() -> None:
         Pool(),
         Pool(calibrated=True),
         OneDependence(),
+        MondrianForest(),
     ]
     many = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.1, prediction="gibbs")
     for label in ("a", "b", "c"):

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.kernels.array_types import Floats
-from streamnb.kernels.jit import kernel
+from streamnb.kernels.array_types import Floats, Hashes
+from streamnb.kernels.jit import inlined, kernel
 
 _WORDS = 4  # 64-bit words a block
 _SEEDS = 2**128
@@ -77,3 +77,39 @@ def choose(log_weights: Any, u: float) -> int:
             if u < reached:
                 break
     return last
+
+
+_MULTIPLIERS = np.array([0xD2E7470EE14C6C93, 0xCA5A826395121157], dtype=np.uint64)
+_STEPS = np.array([0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B], dtype=np.uint64)
+_ROUNDS = 10
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+@inlined
+def _high_product(a: Any, b: Any) -> Any:
+    """Return the upper 64 bits of the product of two words."""
+    a_low, a_high, b_low, b_high = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
+    middle = a_high * b_low + ((a_low * b_low) >> _HALF)
+    other = a_low * b_high + (middle & _LOW)
+    return a_high * b_high + (middle >> _HALF) + (other >> _HALF)
+
+
+@kernel
+def fill_block(key: Any, block: Any, words: Any) -> None:
+    """Fill words uint64[4] with the numbers from 4 `block` on, by the key of a seed: see `key_of`."""
+    a: Any = np.uint64(block) + np.uint64(1)  # numpy counts before it draws
+    b = c = d = np.uint64(0)
+    one, two = key[0], key[1]
+    for _ in range(_ROUNDS):
+        high, other = _high_product(_MULTIPLIERS[0], a), _high_product(_MULTIPLIERS[1], c)
+        a, b, c, d = other ^ b ^ one, _MULTIPLIERS[1] * c, high ^ d ^ two, _MULTIPLIERS[0] * a
+        one += _STEPS[0]
+        two += _STEPS[1]
+    words[0], words[1], words[2], words[3] = a, b, c, d
+
+
+def key_of(seed: int) -> Hashes:
+    """Return the key of a seed for `fill_block`, uint64[2]."""
+    check_seed(seed)
+    return np.array([seed & (2**64 - 1), seed >> 64], dtype=np.uint64)

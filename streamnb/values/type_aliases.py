@@ -11,6 +11,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
+Singles = npt.NDArray[np.float32]
 State = tuple[dict[str, Any], dict[str, Array]]
 """A learned state: values that JSON can hold, and arrays."""
 Aside = Callable[[Iterable[Array]], Any]

@@ -143,6 +143,7 @@ OWN = {
     "byte_softmax": {"rate": "0.5", "first_bytes": "99"},
     "pool": {"variance": "0.5", "calibrated": "true"},
     "one_dependence": {"prior_weight": "5.0", "max_attributes": "64"},
+    "mondrian_forest": {"trees": "10"},
 }  # fmt: skip
 FOREIGN = [
     (kind, " or ".join(f'"{other}"' for other in OWN if key in OWN[other]), key, value)
@@ -175,14 +176,17 @@ def test_without_a_kind_a_hypothesis_is_naive_bayes(tmp_path):
     )
 
 
-POOLED = 'expected another hypothesis to pool, of kind "softmax", "byte_softmax" or "one_dependence" or with calibrated = true'
+POOLED = (
+    'expected another hypothesis to pool, of kind "softmax", "byte_softmax", "one_dependence" or "mondrian_forest" '
+    "or with calibrated = true"
+)
 REFUSED = [
     (
         "[{kind='byte_softmax'}, {alpha=1.0}, {kind='byte_softmax', first_bytes=99}]",
         "hypotheses[2].first_bytes is 99; expected 2000, as hypotheses[0] has: all share what they read",
     ),
     ("[{kind='byte_softmax', first_bytes=3}]", "hypotheses[0].first_bytes is 3; expected an integer from 4 to 1048576"),
-    ("[{kind='forest'}]", 'hypotheses[0].kind is "forest"; expected "naive_bayes", "softmax", "byte_softmax", "pool" or "one_dependence"'),
+    ("[{kind='forest'}]", 'hypotheses[0].kind is "forest"; expected "naive_bayes", "softmax", "byte_softmax", "pool", "one_dependence" or "mondrian_forest"'),
     ("[{kind='softmax', rate=0}]", "hypotheses[0].rate is 0; expected a finite number above 0"),
     ("[{kind='softmax', rate=inf}]", "hypotheses[0].rate is inf; expected a finite number above 0"),
     ("[{kind='softmax', pairs=1}]", "hypotheses[0].pairs is 1; expected true or false"),

@@ -18,7 +18,7 @@ FLOORS = {
     "": """client; errors; events; values; kernels; statistics; features; formats; charts; scoring; models; toolbox; config;
         engine; verification; event_logs; telemetry; persistence; notebook; runtime; queries; reports; serving;
         evaluation; merging; spark; sklearn; cli; __main__""",
-    "models": "registry interface; calibration; softmax; naive_bayes; one_dependence; tenants; mixture",
+    "models": "registry interface; calibration; softmax; naive_bayes; one_dependence; forest; tenants; mixture",
     "toolbox": "concepts; linear; posterior; semi_supervised; hidden_markov; bayesian_network",
     "engine": "ports settings; topic_plan; labels; processing; sensor journal; worker_states retraining",
     "verification": "check_results exact; recount; log; log_verification",
@@ -46,7 +46,7 @@ IMPURE = {
     "prometheus_client",
 }  # fmt: skip
 CONCRETE = (
-    "models.calibration", "models.mixture", "models.naive_bayes", "models.one_dependence",
+    "models.calibration", "models.forest", "models.mixture", "models.naive_bayes", "models.one_dependence",
     "models.softmax", "models.tenants", "toolbox",
 )  # fmt: skip
 """Models that `config`, `engine` and `models.interface` know by their protocol only."""

@@ -13,6 +13,7 @@ counts are shared: a naive Bayes hypothesis is a way to read them, not a table o
     Softmax                  feature table                       gradient (`models.softmax`)
     ByteSoftmax              byte n-grams in a fixed table       gradient (`models.softmax`)
     OneDependence            counts of pairs, its own            counting (`models.one_dependence`)
+    MondrianForest           trees over tables, its own          splits and counts (`models.forest`)
     Pool                     log opinions of other members       a Bayesian linear model (`opinion_pool`)
 
 For each event the kernel `run_hypotheses` does, in this order:
@@ -43,6 +44,7 @@ Invariants:
     hypothesis_log_likelihood.py   scores of one event by all naive Bayes hypotheses
     mixture_kernels.py             the hot path
     mixture_single_event.py        one event by one call of a kernel
+    one_dependence_hypotheses.py, forest_hypotheses.py   members that predict a batch beforehand
     adaptive_state.py, adaptive_kernels.py   members that learn from predictions
     mixture_attribution.py         what each value adds to the log odds, by hypothesis
 

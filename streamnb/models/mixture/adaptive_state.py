@@ -17,12 +17,14 @@ from streamnb.models.mixture.hypothesis_kinds import (
     BYTES,
     CALIBRATED,
     CALIBRATED_POOL,
+    FOREST,
     NAIVE,
     ONE_DEPENDENCE,
     POOL,
     SOFTMAX,
     AnyHypothesis,
     ByteSoftmax,
+    MondrianForest,
     OneDependence,
     Pool,
     Softmax,
@@ -47,8 +49,10 @@ class HypothesisPlan(NamedTuple):
     The first readings are distinct; the last are duplicates of them that read continuous values by bins.
 
     Attributes:
-        kind: int64[H], NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, ONE_DEPENDENCE or BYTES.
-        reads: int64[H], index of its reading (NAIVE, CALIBRATED), learner, pool or estimator.
+        kind: int64[H], NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, ONE_DEPENDENCE, BYTES
+            or FOREST.
+        reads: int64[H], index of its reading (NAIVE, CALIBRATED), learner, pool or estimator;
+            forests come after the estimators.
         number: int64[H], index among its kind.
         rates: float64[M].
         pairs: bool[M].
@@ -83,6 +87,7 @@ class HypothesisPlan(NamedTuple):
         """Return the plan. Raises ValueError for a pool without opinions."""
         readings, densities = naive_part(hypotheses), _densities(hypotheses)
         variances = list(dict.fromkeys(h.variance for h in hypotheses if isinstance(h, Pool)))
+        n_estimators = sum(isinstance(h, OneDependence) for h in hypotheses)
         kinds: list[int] = []
         index: list[int] = []
         number: list[int] = []
@@ -92,6 +97,8 @@ class HypothesisPlan(NamedTuple):
             kinds.append(kind)
             if isinstance(h, (Softmax, ByteSoftmax, OneDependence)):
                 index.append(number[-1])
+            elif isinstance(h, MondrianForest):
+                index.append(n_estimators + number[-1])
             elif isinstance(h, Pool):  # pools of equal variance share their weights
                 index.append(variances.index(h.variance))
             else:
@@ -104,12 +111,12 @@ class HypothesisPlan(NamedTuple):
                 "softmax regressions on bytes share what they read: of a text the first "
                 f"{first_bytes[0]} bytes or the first {first_bytes[1]}, not both"
             )
-        opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX, ONE_DEPENDENCE, BYTES}]
-        waiting = [i for i in opinions if isinstance(h := hypotheses[i], OneDependence) and h.is_gated]
+        opinions = [i for i, kind in enumerate(kinds) if kind in _OPINIONS]
+        waiting = [i for i in opinions if _is_gated(hypotheses[i])]
         opinions = [i for i in opinions if i not in waiting] + waiting
         if variances and not opinions:
             raise ValueError(
-                "a pool needs hypotheses that are calibrated, softmax regressions, or one-dependence"
+                "a pool needs hypotheses that are calibrated, softmax regressions, one-dependence, or forests"
             )
         return cls(
             np.array(kinds, dtype=np.int64),
@@ -137,6 +144,13 @@ class HypothesisPlan(NamedTuple):
         return [array.tolist() for array in self[: -2 if self.byte_rates.size else -4]]
 
 
+_OPINIONS = {CALIBRATED, SOFTMAX, ONE_DEPENDENCE, BYTES, FOREST}
+
+
+def _is_gated(h: AnyHypothesis) -> bool:
+    return isinstance(h, MondrianForest) or (isinstance(h, OneDependence) and h.is_gated)
+
+
 def _kind(h: AnyHypothesis) -> int:
     if isinstance(h, Hypothesis):
         return CALIBRATED if h.calibrated else NAIVE
@@ -146,6 +160,8 @@ def _kind(h: AnyHypothesis) -> int:
         return BYTES
     if isinstance(h, OneDependence):
         return ONE_DEPENDENCE
+    if isinstance(h, MondrianForest):
+        return FOREST
     return CALIBRATED_POOL if h.calibrated else POOL
 
 

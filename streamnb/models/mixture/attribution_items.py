@@ -11,6 +11,7 @@ from streamnb.features.encoded_batch import Encoded
 from streamnb.features.tokenizer import character_table
 from streamnb.kernels.array_types import Floats, Hashes, Ints
 from streamnb.kernels.structs import struct_type
+from streamnb.models.forest.path_attribution import ReadPaths
 from streamnb.models.interface.attribution_parts import AttributionParts
 from streamnb.models.one_dependence.pair_attribution import ReadPairs
 from streamnb.values.type_aliases import Codes
@@ -23,6 +24,7 @@ class AttributionItems(NamedTuple):
     Attributes:
         parts: the strongest parts.
         dependence: what one-dependence estimators read; of no event while they are gated.
+        paths: the same of forests.
         of_token: int64[most], the part of each token.
         amount: float64[most], occurrences of the word, at its first token.
         n: int64[1], number of entries.
@@ -43,6 +45,7 @@ class AttributionItems(NamedTuple):
 
     parts: AttributionParts
     dependence: ReadPairs
+    paths: ReadPaths
     of_token: Ints
     amount: Floats
     n: Ints
@@ -68,7 +71,7 @@ class AttributionItems(NamedTuple):
         encoded: Encoded,
         plan: Any,
         scratch: Any,
-        dependence: ReadPairs,
+        read: tuple[ReadPairs, ReadPaths],
         top: int,
         of: tuple[int, int],
     ) -> AttributionItems:
@@ -84,7 +87,7 @@ class AttributionItems(NamedTuple):
         H, readings = plan.kind.size, plan.binned.size
         return cls(
             AttributionParts.with_capacity(batch, top, of),
-            dependence,
+            *read,
             np.zeros(tokens, dtype=np.int64),
             np.zeros(tokens),
             np.zeros(1, dtype=np.int64),
@@ -111,7 +114,7 @@ class AttributionItems(NamedTuple):
         of_one, of_two = np.zeros(0, dtype=np.int64), np.zeros((2, 0), dtype=np.int64)
         floats, codes = np.zeros(0), np.zeros(0, dtype=np.int32)
         return cls(
-            AttributionParts.none(), ReadPairs.none(), of_one, floats, of_one,
+            AttributionParts.none(), ReadPairs.none(), ReadPaths.none(), of_one, floats, of_one,
             np.zeros(0, dtype=np.uint64), of_two, codes, of_two, floats, floats, floats,
             floats, floats, floats, floats, of_one, floats, of_one, codes,
         )  # fmt: skip

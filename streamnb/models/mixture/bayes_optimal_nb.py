@@ -26,6 +26,7 @@ from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Corrections, Events, Labels
 from streamnb.models.mixture.adaptive_state import AdaptiveScratch
 from streamnb.models.mixture.attribution_items import AttributionItems
+from streamnb.models.mixture.forest_hypotheses import predict_ahead
 from streamnb.models.mixture.hypothesis_kinds import (
     DEFAULT_HYPOTHESES,
     AnyHypothesis,
@@ -52,6 +53,8 @@ from streamnb.models.mixture.mixture_single_event import (
 from streamnb.models.naive_bayes.linear_view import LinearView
 from streamnb.models.naive_bayes.single_event import EncodedEvent, SingleEvents
 from streamnb.models.naive_bayes.single_event_kernel import ModelArrays
+from streamnb.models.one_dependence.pair_attribution import MOST_KEPT
+from streamnb.models.one_dependence.pair_model import GATED, NO_ESTIMATOR
 from streamnb.models.softmax.feature_extraction import most_features
 from streamnb.models.softmax.quantile_bins import places_for_values
 from streamnb.statistics.counter_rng import check_seed, uniforms
@@ -88,8 +91,9 @@ class BayesOptimalNB(LearnedMixture):
     Args:
         attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous". The
             hypotheses choose how texts are read; smoothing set on an attribute applies to all of them.
-        hypotheses: `Hypothesis` (naive Bayes, also calibrated), `Softmax`, `ByteSoftmax`, `Pool` and
-            `OneDependence`; the default set suits both texts and tables (`DEFAULT_HYPOTHESES`).
+        hypotheses: `Hypothesis` (naive Bayes, also calibrated), `Softmax`, `ByteSoftmax`, `Pool`,
+            `OneDependence` and `MondrianForest`; the default set suits both texts and tables
+            (`DEFAULT_HYPOTHESES`).
         switching_rate: probability that the best hypothesis changes from one event to the next.
         prediction: "mixture" (Bayes optimal), "map" (the most probable hypothesis), or "gibbs" (one drawn
             from the posterior for every event, whose expected error is at most twice the Bayes-optimal).
@@ -294,6 +298,9 @@ class BayesOptimalNB(LearnedMixture):
         self._reserve(0)
         statistics, plan, learners = self._statistics, self._plan, self._learners
         estimator, state = self._dependence.alone(statistics)
+        if len(self._forests):  # a forest that has learned needs a batch
+            state = GATED if state == NO_ESTIMATOR else state
+            estimator = estimator if state == GATED and self._forests.waits else None
         if estimator is None or learners.features.is_moving:
             return None
         readings, tables, presence = self._readings_now(), self._tables(), self._presence()
@@ -372,7 +379,9 @@ class BayesOptimalNB(LearnedMixture):
         """Return `predict_then_learn_many`, and `explain_one` of each event before it was learned."""
         columns = [None if column is None else list(column) for column in (ys, ws, ts)]
         classes = len({*self._statistics.classes, *(columns[0] or ())})
-        step = self._dependence.most_kept(classes, max(map(len, xs), default=0))
+        widest = max(map(len, xs), default=0)
+        step = self._dependence.most_kept(classes, widest)
+        step = min(step, self._forests.most_kept(classes, widest, MOST_KEPT))
         posteriors, items = list[Posteriors](), list[Sequence[Item]]()
         for rows in (slice(i, i + step) for i in range(0, max(len(xs), 1), step)):
             encoded = self._encode(xs[rows], *(column and column[rows] for column in columns))
@@ -419,7 +428,9 @@ class BayesOptimalNB(LearnedMixture):
         most = most_features(batch) if self._plan.takes_features else 0
         learner_scratch = AdaptiveScratch.with_capacity(self._plan, K, most, grams.buckets.size)
         items, keep = AttributionItems.none(), explain is not None
-        dependence, awake, kept = self._dependence.joints(encoded, statistics, learn=learn, keep=keep)
+        dependence, awake, kept = predict_ahead(
+            self._dependence, self._forests, encoded, statistics, learn=learn, keep=keep
+        )
         if explain is not None:
             items = AttributionItems.with_capacity(encoded, self._plan, learner_scratch, kept, explain, of)
         evidence = n * (predict and self.tells_evidence)

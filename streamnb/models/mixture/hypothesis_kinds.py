@@ -1,4 +1,4 @@
-"""Hypotheses of a mixture other than naive Bayes (softmax, pools, one-dependence), and default sets."""
+"""Hypotheses of a mixture other than naive Bayes (softmax, pools, pairs, forests), and default sets."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 
 from streamnb.features.byte_ngrams import FIRST, LENGTH
 from streamnb.models.mixture.hypotheses import Hypothesis, check_names, check_weight
+from streamnb.statistics.counter_rng import check_seed
 from streamnb.values.parameter_checks import brief, check_capacity, check_whole
 
-NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, ONE_DEPENDENCE, BYTES = 0, 1, 2, 3, 4, 5, 6
+NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, ONE_DEPENDENCE, BYTES, FOREST = range(8)
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,9 @@ class ByteSoftmax:
 
 @dataclass(frozen=True)
 class Pool:
-    """A log-opinion pool of all calibrated, softmax and one-dependence hypotheses: see `opinion_pool`.
+    """A log-opinion pool of all calibrated, softmax, one-dependence and forest hypotheses.
+
+    See `opinion_pool`.
 
     Attributes:
         variance: of the weights before anything is learned, above zero.
@@ -141,7 +144,40 @@ class OneDependence:
         return self.name or f"one-dependence prior_weight={self.prior_weight:g}"
 
 
-AnyHypothesis = Hypothesis | Softmax | ByteSoftmax | Pool | OneDependence
+@dataclass(frozen=True)
+class MondrianForest:
+    """An aggregated Mondrian forest over numbers and nominal values: see `models.forest`.
+
+    It reads the first 64 attributes that are learned, ignores texts, and pools read it only after an event
+    with an attribute was learned.
+
+    Attributes:
+        trees: number of trees, 1 to 1,000.
+        memory: of all nodes, bytes; when it is spent, trees are not split any more.
+        seed: of the splits.
+        weight: relative prior probability; 0 as in `Hypothesis`.
+        name: in predictions, metrics and reports.
+    """
+
+    trees: int = 10
+    memory: int = 64 << 20
+    seed: int = 0
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_whole("trees", self.trees, 1, 1000)
+        check_whole("memory", self.memory, 1 << 16)
+        check_seed(self.seed)
+        check_weight(self.weight)
+
+    @property
+    def label(self) -> str:
+        """Name, or by default the parameters: ``mondrian forest trees=10``."""
+        return self.name or f"mondrian forest trees={self.trees}"
+
+
+AnyHypothesis = Hypothesis | Softmax | ByteSoftmax | Pool | OneDependence | MondrianForest
 
 
 def check_hypotheses(hypotheses: Any) -> None:
@@ -151,8 +187,8 @@ def check_hypotheses(hypotheses: Any) -> None:
         if not is_list or not isinstance(item, AnyHypothesis):
             example = f"Hypothesis({item!r})" if isinstance(item, str) else "Hypothesis()"
             raise ValueError(
-                "hypotheses must be a list of Hypothesis, Softmax, ByteSoftmax, Pool or OneDependence, such "
-                f"as [{example}], not {brief(repr(hypotheses))}"
+                "hypotheses must be a list of Hypothesis, Softmax, ByteSoftmax, Pool, OneDependence or "
+                f"MondrianForest, such as [{example}], not {brief(repr(hypotheses))}"
             )
     check_names([hypothesis.label for hypothesis in hypotheses])
     if not any(hypothesis.weight for hypothesis in hypotheses):

@@ -11,6 +11,7 @@ from streamnb.features.event_reader import EventReader
 from streamnb.features.tokenizer import most_tokens
 from streamnb.kernels.array_types import Floats
 from streamnb.models.mixture.adaptive_state import AdaptiveState, HypothesisPlan
+from streamnb.models.mixture.forest_hypotheses import ForestOpinions
 from streamnb.models.mixture.hypotheses import SmoothingTables, sources_of
 from streamnb.models.mixture.hypothesis_kinds import (
     AnyHypothesis,
@@ -44,6 +45,7 @@ _OF_PAIRS = 40  # share of a budget: with counts of values 1/32, which growth an
 _PREFIX = "posterior_"  # prefix of the posterior's arrays in a state
 _LEARNED = "learned_"  # prefix of the learners' arrays
 _PAIRS = "trees_"
+_FORESTS = "forest_"
 
 
 class MixtureStateCopy:
@@ -99,6 +101,7 @@ class LearnedMixture(CountingModel):
         self._pairs_memory: int | None = None
         self._learners = AdaptiveState(self._plan, memory)
         self._dependence = OneDependenceOpinions(hypotheses)
+        self._forests = ForestOpinions(hypotheses)
         self._posterior = self._new_posterior()
         self._met = 0
         self._smoothings = np.zeros((3, len(self._readings), 0))
@@ -118,10 +121,10 @@ class LearnedMixture(CountingModel):
     @property
     def n_bytes(self) -> int:
         """Memory of all learned state, bytes, spare capacity included."""
-        return super().n_bytes + self._learners.n_bytes + self._dependence.n_bytes
+        return super().n_bytes + self._learners.n_bytes + self._dependence.n_bytes + self._forests.n_bytes
 
     def reset_adaptive(self) -> None:
-        """Reset the adaptive state: gradients, calibration, pools, bins, and counts with a half-life.
+        """Reset the adaptive state: gradients, calibration, pools, bins, forests, and decayed counts.
 
         Counts without a half-life, including pairs, and the posterior stay, so the same events can be
         unlearned as before. After a change of the stream a new softmax regression corrects naive Bayes within
@@ -131,6 +134,7 @@ class LearnedMixture(CountingModel):
         self._statistics.finish_copy()
         self._statistics.decayed.reset_adaptive()
         self._learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
+        self._forests = ForestOpinions(self.hypotheses)
 
     def copying(self, aside: Aside = concatenated, /) -> MixtureStateCopy:
         """Return the current `state` as a copy in slices; features are copied at once, by `aside`."""
@@ -142,12 +146,16 @@ class LearnedMixture(CountingModel):
         described, of_pairs = self._dependence.state()
         if described:
             extra["trees"] = described
+        forests, of_forests = self._forests.copying(aside)
+        if forests:
+            extra["forests"] = forests
         counts = begin_copy(
             self._statistics,
             type(self).__name__,
             extra,
             {f"{_PREFIX}{name}": array for name, array in arrays.items()}
-            | {f"{_PAIRS}{name}": array for name, array in of_pairs.items()},
+            | {f"{_PAIRS}{name}": array for name, array in of_pairs.items()}
+            | {f"{_FORESTS}{name}": array for name, array in of_forests.items()},
         )
         return MixtureStateCopy(
             counts, lambda: {f"{_LEARNED}{name}": array for name, array in learned().items()}
@@ -157,6 +165,7 @@ class LearnedMixture(CountingModel):
         """Replace all state; return self. Raises ValueError for other hypotheses, and SnapshotError."""
         learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
         dependence = OneDependenceOpinions(self.hypotheses, self._pairs_memory)
+        forests = ForestOpinions(self.hypotheses)
         posterior, met = self._new_posterior(), 0
         if meta.get("type") == type(self).__name__:
             with reading_state(f"a {type(self).__name__}"):
@@ -168,9 +177,11 @@ class LearnedMixture(CountingModel):
                 if self._learners.is_needed and meta.get("learners") != self._plan.described():
                     raise ValueError("a state of other learners than the hypotheses")
                 dependence.load(meta.get("trees", []), named(arrays, _PAIRS), arrays["class_weights"])
+                forests.load(meta.get("forests", []), named(arrays, _FORESTS), len(meta["classes"]))
                 learners.load(named(arrays, _LEARNED), len(meta["groups"]), len(meta["classes"]))
         super().load_state(meta, arrays)
         self._posterior, self._met, self._learners, self._dependence = posterior, met, learners, dependence
+        self._forests = forests
         self._smoothings, self._sizes = self._smoothings[:, :, :0], self._sizes[:, :0]
         return self
 

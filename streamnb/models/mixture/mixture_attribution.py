@@ -7,6 +7,7 @@ For a fixed event every score is a sum over its parts, and so are the log odds o
     softmax        b_v1 - b_v2 + sum over features of x_i (l_iv1/2 + w_iv1 - l_iv2/2 - w_iv2)
     one dependence log P(v1)/P(v2) + sum over values of log P(a|b,v1)/P(a|b,v2), b the value of each parent,
                    weighed by its likelihood, see `pair_attribution`
+    forest         log odds at the roots + sum over the values that decided splits, see `path_attribution`
     byte softmax   b_v1 - b_v2 + sum over runs of bytes of the same; a quarter of it for each byte
     pool           b_v1 - b_v2 + sum over opinions of w_i times the log odds of the opinion; what the
                    correction of its confidence adds is the prior's
@@ -32,6 +33,7 @@ from streamnb.kernels.array_types import Floats, Ints
 from streamnb.kernels.jit import inlined, kernel
 from streamnb.kernels.vector_kernels import copy_to, fill
 from streamnb.models.calibration import temperature_scaling
+from streamnb.models.forest.path_attribution import inverse_mean
 from streamnb.models.interface.attribution_parts import LIMIT, choose_strongest, most_probable
 from streamnb.models.mixture import opinion_pool
 from streamnb.models.mixture.attribution_items import AttributionItems
@@ -42,6 +44,7 @@ from streamnb.models.mixture.hypothesis_kinds import (
     BYTES,
     CALIBRATED,
     CALIBRATED_POOL,
+    FOREST,
     NAIVE,
     ONE_DEPENDENCE,
     POOL,
@@ -472,6 +475,32 @@ def _add_pairs(batch: Batch, e: int, d: int, weight: float, classes: Any, items:
             odds[numbers + v] += weight * read.odds[a]
 
 
+@inlined
+def _of_path(added: Any, row: int, classes: Any, inverses: Any) -> float:
+    return float(added[row, classes[0]] * inverses[0] - added[row, classes[1]] * inverses[1])
+
+
+@kernel
+def _add_paths(batch: Batch, e: int, f: int, weight: float, classes: Any, items: AttributionItems) -> float:
+    """Add the parts of forest f: nominal values and numbers; return the log odds of its prior."""
+    added, odds = items.paths.added[f, e], items.parts.odds
+    one, other = classes
+    inverses = (inverse_mean(added, one), inverse_mean(added, other))
+    first, stop = batch.event_items[e], batch.event_items[e + 1]
+    begin = batch.item_rows[first]
+    for item in range(first, stop):
+        a = items.paths.of_group[batch.item_group[item]]
+        if a >= 0 and batch.item_rows[item] < batch.item_rows[item + 1]:
+            odds[batch.item_rows[item] - begin] += weight * _of_path(added, a, classes, inverses)
+    numbers = batch.item_rows[stop] - begin - batch.event_values[e]
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        a = items.paths.of_field[batch.value_field[v]]
+        if a >= 0:
+            odds[numbers + v] += weight * _of_path(added, a, classes, inverses)
+    last = added.shape[0] - 1
+    return math.log(added[last, one] / added[last, other]) + _of_path(added, last - 1, classes, inverses)
+
+
 @kernel
 def _fill_priors(
     plan: Any,
@@ -480,11 +509,15 @@ def _fill_priors(
     classes: Any,
     scratch: HypothesisScratch,
     learner_scratch: Any,
+    batch: Batch,
     e: int,
     awake: int,
     items: AttributionItems,
 ) -> None:
-    """Fill the priors of hypotheses, except softmax and pools; scratch.above: log priors by reading."""
+    """Fill the priors of hypotheses, except softmax and pools, and add the parts of forests.
+
+    scratch.above: log priors by reading.
+    """
     one, other = classes
     by_class, priors = scratch.above, items.priors
     for h in range(plan.kind.size):
@@ -502,6 +535,10 @@ def _fill_priors(
                 priors[h] = math.log(weights[one] / weights[other])
             else:
                 priors[h] = logs[one] - logs[other]
+        elif plan.kind[h] == FOREST:
+            priors[h] = logs[one] - logs[other]
+            if e >= awake and items.paths.added[plan.number[h], e, -1, one] > 0.0:
+                priors[h] = _add_paths(batch, e, plan.number[h], items.weights[h], classes, items)
         elif plan.kind[h] == BYTES:
             bias = learners.bias[plan.rates.size + i, 0]
             priors[h] = bias[one] - bias[other]
@@ -563,7 +600,7 @@ def attribute_event(
         bags: the same as bags.
         grams: the byte n-grams of event e.
         e: the event.
-        awake: the first event that gated one-dependence estimators predict.
+        awake: the first event that gated estimators and forests predict.
         pooled: number of opinions that are pooled; they come first.
         probabilities: float64[K], the prediction of event e.
         shares: float64[H], weights of the hypotheses in the mean.
@@ -587,7 +624,7 @@ def attribute_event(
     _add_learners(plan, learners, tables.classes, classes, learner_scratch, items)
     _add_byte_ngrams(plan, learners, batch, e, grams, learner_scratch, classes, items)
     score_class_priors(tables, decayed, readings, scratch.above)
-    _fill_priors(plan, learners, tables.classes, classes, scratch, learner_scratch, e, awake, items)
+    _fill_priors(plan, learners, tables.classes, classes, scratch, learner_scratch, batch, e, awake, items)
     _fill_priors_of_pools(plan, learners, pooled, classes, learner_scratch, items.priors)
     _add_readings(state, readings, plan, batch, bags, e, extracted, classes, scratch, items)
     for h in range(plan.kind.size):

@@ -23,7 +23,7 @@ from streamnb.models.mixture.adaptive_kernels import (
 from streamnb.models.mixture.adaptive_state import AdaptiveScratch, HypothesisPlan
 from streamnb.models.mixture.binned_density import score_binned
 from streamnb.models.mixture.hypotheses import SmoothingTables
-from streamnb.models.mixture.hypothesis_kinds import NAIVE, ONE_DEPENDENCE
+from streamnb.models.mixture.hypothesis_kinds import FOREST, NAIVE, ONE_DEPENDENCE
 from streamnb.models.mixture.hypothesis_log_likelihood import HypothesisScratch, score_hypotheses
 from streamnb.models.mixture.mixture_attribution import attribute_event
 from streamnb.models.naive_bayes.joint_log_likelihood import score_priors
@@ -132,9 +132,9 @@ def _answer(
 def _say_dependence(
     plan: Any, dependence: Any, e: int, waits: bool, known: Ints, logs: Floats, answers: Any
 ) -> None:
-    """Fill the predictions of one-dependence estimators of event e: the class priors while they are gated."""
+    """Fill the predictions of estimators and forests of event e: the class priors while they are gated."""
     for h in range(plan.kind.size):
-        if plan.kind[h] == ONE_DEPENDENCE:
+        if plan.kind[h] == ONE_DEPENDENCE or plan.kind[h] == FOREST:
             if waits:
                 score_priors(known, known, LEARNED, logs[h], logs[h])
                 log_normalise(logs[h], logs[h], answers[h])
@@ -147,7 +147,7 @@ def _copy_joints(
     plan: Any, dependence: Any, e: int, awake: int, joint: Floats, logs: Floats, joints: Floats
 ) -> None:
     for h in range(plan.kind.size):
-        if plan.kind[h] == ONE_DEPENDENCE and e >= awake:
+        if (plan.kind[h] == ONE_DEPENDENCE or plan.kind[h] == FOREST) and e >= awake:
             copy_to(joints[h], dependence[plan.reads[h], e])
         else:
             copy_to(joints[h], joint[plan.reads[h]] if plan.kind[h] == NAIVE else logs[h])
@@ -202,8 +202,9 @@ def run_hypotheses(
         late: whether decayed tables take events at their own age, see `learn_decayed`.
         scratch: of the readings.
         learner_scratch: of the learners.
-        dependence: float64[D, n, K], log P(class, event) of one-dependence estimators, computed before.
-        awake: the first event that gated one-dependence estimators predict.
+        dependence: float64[D, n, K], log P(class, event) of one-dependence estimators, then of forests,
+            computed before.
+        awake: the first event that gated estimators and forests predict.
         answers: are filled.
         items: `AttributionItems`, filled if they have room for a part; None compiles a kernel without
             attribution.

@@ -13,12 +13,19 @@ import numpy as np
 
 from streamnb.models.interface.stream_model import StreamModel
 from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.models.mixture.hypothesis_kinds import ByteSoftmax, OneDependence, Pool, Softmax
+from streamnb.models.mixture.hypothesis_kinds import (
+    ByteSoftmax,
+    MondrianForest,
+    OneDependence,
+    Pool,
+    Softmax,
+)
 from streamnb.values.type_aliases import Array
 from streamnb.verification.check_results import CheckResults
 
-OF_LEARNERS, DECAYED = "learned_", "decayed_"
+OF_LEARNERS, OF_FORESTS, DECAYED = "learned_", "forest_", "decayed_"
 """Prefixes of the arrays that are compared here."""
+_COMPARED = (OF_LEARNERS, OF_FORESTS, DECAYED)
 _BY_GRADIENT = ("feature_weights", "bias", "powers", "pool_", "gram_told", "gram_squares")
 _UNPORTABLE = (DECAYED, *(f"{OF_LEARNERS}{name}" for name in _BY_GRADIENT))
 
@@ -26,7 +33,7 @@ _UNPORTABLE = (DECAYED, *(f"{OF_LEARNERS}{name}" for name in _BY_GRADIENT))
 def learns(model: StreamModel) -> bool:
     """Return True if the model has learners, reads bins or features, or decays counts."""
     return isinstance(model, BayesOptimalNB) and any(
-        isinstance(h, (Softmax, ByteSoftmax, OneDependence, Pool))
+        isinstance(h, (Softmax, ByteSoftmax, OneDependence, MondrianForest, Pool))
         or h.calibrated
         or h.is_binned
         or h.half_life is not None
@@ -49,7 +56,7 @@ def compare_learned(
     """
     same = 0
     for name in sorted({**arrays, **replayed}):
-        if not name.startswith((OF_LEARNERS, DECAYED)) or (name.startswith(_UNPORTABLE) and not one):
+        if not name.startswith(_COMPARED) or (name.startswith(_UNPORTABLE) and not one):
             continue
         here, there = arrays.get(name), replayed.get(name)
         if here is None or there is None or (here.shape, here.dtype) != (there.shape, there.dtype):

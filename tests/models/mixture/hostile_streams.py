@@ -7,7 +7,7 @@ import copy
 import math
 import pickle
 
-from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, OneDependence, Pool, Softmax
+from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, MondrianForest, OneDependence, Pool, Softmax
 from streamnb.models.mixture.hypothesis_kinds import DEFAULT_HYPOTHESES
 from tests.support.states import digest
 
@@ -30,6 +30,7 @@ WIDE = [
     OneDependence(2.0, max_attributes=5, memory=6000),
     Pool(0.1),
 ]
+FOREST = [Hypothesis("presence", calibrated=True), MondrianForest(3, memory=1 << 16), Pool(0.1)]
 SETTINGS = {
     "default": {},
     "service": {"floor": True, "caution": True},
@@ -39,6 +40,8 @@ SETTINGS = {
     "narrow": {"hypotheses": NARROW},
     "narrow, little memory": {"hypotheses": NARROW, "memory": 24 << 10, "prediction": "gibbs"},
     "wide": {"hypotheses": WIDE},
+    "forest": {"hypotheses": FOREST},
+    "wide, with forest": {"hypotheses": [*WIDE[:-1], MondrianForest(2), WIDE[-1]]},
 }
 
 

@@ -1,0 +1,174 @@
+"""Mondrian forests as hypotheses: each predicts a whole batch before the mixture's kernel runs.
+
+As a one-dependence estimator, a forest depends on its own state alone. It reads numbers and nominal values,
+and leaves texts alone: an event that has only texts gets the class priors, and teaches it nothing. A forest
+is adaptive: its trees cannot be unlearned, and restart with the other adaptive members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from streamnb.errors import SnapshotError
+from streamnb.features.encoded_batch import Encoded
+from streamnb.features.feature_layout import Layout
+from streamnb.kernels.array_types import Floats, Ints
+from streamnb.kernels.growable_arrays import Growable
+from streamnb.models.forest.forest_table import ForestTable
+from streamnb.models.forest.node_arrays import ForestEvents
+from streamnb.models.forest.path_attribution import ReadPaths
+from streamnb.models.mixture.hypothesis_kinds import AnyHypothesis, MondrianForest
+from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
+from streamnb.models.one_dependence.batch_value_codes import BatchValues, CodeTables, has_only_texts
+from streamnb.models.one_dependence.pair_attribution import ReadPairs
+from streamnb.models.one_dependence.value_codes import CodedValues
+from streamnb.values.attribute_kinds import CONTINUOUS, NOMINAL
+from streamnb.values.state_validation import check_made, named
+from streamnb.values.type_aliases import Array, Aside
+
+_MOST_VALUES = 63  # codes 0 to 63, bits of a word
+_MOST_ATTRIBUTES = 64
+_LARGEST = 1e37  # differences of numbers must not overflow 32 bits
+_NO_MAGNITUDES = np.zeros(0, dtype=np.int64)
+
+
+class ForestOpinions(Growable):
+    """Mondrian forests of a mixture, and the attributes that they read: the first 64 that are learned.
+
+    An attribute has 63 nominal values of its own, the first ones; all other values are one.
+    """
+
+    def __init__(self, hypotheses: Sequence[AnyHypothesis]) -> None:
+        self._forests = [h for h in hypotheses if isinstance(h, MondrianForest)]
+        self._tables = [ForestTable(h.trees, h.memory, h.seed) for h in self._forests]
+        self._codes = CodeTables(CodedValues(_MOST_VALUES, _MOST_ATTRIBUTES))
+
+    def __len__(self) -> int:
+        return len(self._forests)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory, bytes."""
+        return sum(table.n_bytes for table in self._tables)
+
+    @property
+    def waits(self) -> bool:
+        """True if no attribute was learned."""
+        return self._codes.is_gated
+
+    def joints(
+        self, encoded: Encoded, statistics: SufficientStatistics, *, learn: bool, keep: bool, waits: bool
+    ) -> tuple[Floats, int, ReadPaths]:
+        """Predict every event from the events before it, then learn it; nothing if `waits` and `self.waits`.
+
+        Returns log P(class | event), (forests, n, K), the first event after an attribute was learned, and, if
+        `keep`, what the splits added. Without such an event, the arrays have no events.
+        """
+        batch = encoded.batch
+        n, K = batch.label.size, len(statistics.classes)
+        labels, awake = batch.label if learn else np.full(n, -1), 0
+        if not self._forests:
+            return np.empty((0, n, K)), 0, ReadPaths.none()
+        nothing = np.empty((len(self), 0, K)), n, ReadPaths.none()
+        waits &= self.waits
+        if waits and has_only_texts(batch, statistics.layout):
+            return nothing
+        read = BatchValues.from_encoded(encoded, statistics)
+        if waits:
+            awake = int(read.events[labels[read.events] >= 0].min(initial=n)) + 1
+            if awake > n:
+                return nothing
+        events, of_group, of_field = self._events(read, labels)
+        found, kept = np.empty((len(self), n, K)), ReadPaths.none()
+        if keep:
+            rows = 2 * max(events.numbers.shape[1], events.codes.shape[1]) + 2
+            kept = ReadPaths(np.zeros((len(self), n, rows, K)), of_group, of_field)
+        for f, table in enumerate(self._tables):
+            known = statistics.class_weights[:K].copy()
+            table.run(events, labels, batch.weight, known, found[f], kept.added[f] if keep else None)
+        return found, awake, kept
+
+    def most_kept(self, classes: int, attributes: int, most: int) -> int:
+        """Return how many events of this size are explained at once, with `most` numbers that are kept."""
+        rows = 2 * max(attributes, len(self._codes.coded.codes)) + 2
+        return max(1, most // max(1, len(self) * rows * classes))
+
+    def copying(self, aside: Aside) -> tuple[list[dict[str, Any]], dict[str, Array]]:
+        """Return the current state of all forests: JSON-able values, and arrays."""
+        attributes = self._codes.coded.described()
+        described = [
+            {"trees": h.trees, "memory": h.memory, "seed": h.seed, "attributes": attributes}
+            for h in self._forests
+        ]
+        arrays = {
+            f"{f}_{name}": array
+            for f, table in enumerate(self._tables)
+            for name, array in table.copying(aside)().items()
+        }
+        return described, arrays
+
+    def load(self, described: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array], classes: int) -> None:
+        """Replace all state. Raises ValueError for a state of other forests, and SnapshotError."""
+        if len(described) != len(self):
+            raise ValueError("a state of other Mondrian forests than the hypotheses")
+        if arrays.keys() and not described:
+            raise SnapshotError("arrays of a forest that is not described")
+        coded = CodedValues(_MOST_VALUES, _MOST_ATTRIBUTES)
+        for f, (h, meta) in enumerate(zip(self._forests, described, strict=True)):
+            if (meta["trees"], meta["memory"], meta["seed"]) != (h.trees, h.memory, h.seed):
+                raise ValueError("a state of other Mondrian forests than the hypotheses")
+            if f == 0:
+                coded.load(meta["attributes"])
+            check_made(meta, attributes=described[0]["attributes"])
+            kinds = [kind for kind, _ in coded.numbers]
+            self._tables[f].load(
+                named(arrays, f"{f}_"), kinds.count(CONTINUOUS), kinds.count(NOMINAL), classes
+            )
+        self._codes = CodeTables(coded)
+
+    def _events(self, read: BatchValues, labels: Ints) -> tuple[ForestEvents, Ints, Ints]:
+        """Return the events, and the split attribute of each group and field of the layout, or -1."""
+        nominal = read._replace(magnitudes=_NO_MAGNITUDES)
+        coded = self._codes.encode(nominal, labels >= 0)
+        kinds = np.array([kind for kind, _ in self._codes.coded.numbers], dtype=np.int64)
+        is_nominal = kinds == NOMINAL
+        own = np.where(is_nominal, 2 * np.cumsum(is_nominal) - 1, 2 * np.cumsum(~is_nominal) - 2)
+        of_group, of_field = _split_attributes(self._codes, read.statistics.layout, own)
+        batch, n = read.encoded.batch, labels.size
+        numbers = np.full((n, int((~is_nominal).sum())), np.nan, dtype=np.float32)
+        fields = of_field[batch.value_field] >> 1
+        is_read = fields >= 0
+        values = np.clip(batch.value[is_read], -_LARGEST, _LARGEST)
+        numbers[read.value_events[is_read], fields[is_read]] = values
+        return ForestEvents(numbers, np.ascontiguousarray(coded[:, is_nominal])), of_group, of_field
+
+
+def predict_ahead(
+    dependence: Any,
+    forests: ForestOpinions,
+    encoded: Encoded,
+    statistics: SufficientStatistics,
+    *,
+    learn: bool,
+    keep: bool,
+) -> tuple[Floats, int, tuple[ReadPairs, ReadPaths]]:
+    """Predict, and learn, by `OneDependenceOpinions` and forests; see its `joints`."""
+    of_pairs, awake, pairs = dependence.joints(encoded, statistics, learn=learn, keep=keep)
+    if not len(forests):
+        return of_pairs, awake, (pairs, ReadPaths.none())
+    n, K, waits = encoded.batch.label.size, len(statistics.classes), not len(of_pairs)
+    if of_pairs.shape[1] < n:
+        nothing = np.empty((len(of_pairs) + len(forests), 0, K))
+        return nothing, awake, (pairs, ReadPaths.none())
+    joints, first, paths = forests.joints(encoded, statistics, learn=learn, keep=keep, waits=waits)
+    return (joints if waits else np.concatenate((of_pairs, joints))), max(awake, first), (pairs, paths)
+
+
+def _split_attributes(codes: CodeTables, layout: Layout, own: Ints) -> tuple[Ints, Ints]:
+    """Return the split attribute of each group and field, from the number of their attribute."""
+    numbers = codes.numbers_of(layout)
+    padded = np.append(own, -1)  # attribute -1
+    return padded[numbers[NOMINAL]], padded[numbers[CONTINUOUS]]

@@ -1,0 +1,197 @@
+"""A Mondrian tree against all its prunings one by one, and against its definition."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamnb.models.forest.forest_table import ForestTable
+from streamnb.models.forest.mondrian_kernels import _power
+from streamnb.models.forest.node_arrays import ATTRIBUTE, LEFT, RIGHT, THRESHOLD, TIME, ForestEvents
+from streamnb.values.example_weights import UNIT
+
+
+def drawn_events(seed, n, numbers=2, nominals=1, classes=3):
+    """Return n events whose labels depend on two attributes."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n, numbers)).astype(np.float32)
+    codes = rng.integers(0, 4, size=(n, nominals)).astype(np.int32)
+    labels = (np.arange(n) % classes if n < classes else rng.integers(0, classes, n)).astype(np.int64)
+    labels = np.where(values[:, 0] > 0.3, codes[:, 0] % classes, labels)
+    return ForestEvents(values, codes), labels
+
+
+def learned(events, labels, weights=None, trees=1, memory=1 << 20, cuts=(), seed=5):
+    """Return a forest that predicted and learned the events, in batches that end at `cuts`, and log P."""
+    forest, K = ForestTable(trees, memory, seed), int(labels.max(initial=0)) + 1
+    known, joints = np.zeros(K, dtype=np.int64), np.zeros((labels.size, K))
+    weights = np.full(labels.size, UNIT) if weights is None else weights
+    for begin, end in zip((0, *cuts), (*cuts, labels.size), strict=True):
+        part = ForestEvents(*(array[begin:end] for array in events))
+        forest.run(part, labels[begin:end], weights[begin:end], known, joints[begin:end])
+    return forest, joints
+
+
+def cell_of(arrays, node, numbers, codes):
+    """Return the leaf of an event below a node, as a path of nodes."""
+    path = [node]
+    while (a := int(arrays.links[node, ATTRIBUTE])) >= 0:
+        threshold = arrays.floats[node, THRESHOLD]
+        is_left = codes[a // 2] != threshold if a % 2 else numbers[a // 2] <= threshold
+        node = int(arrays.links[node, LEFT if is_left else RIGHT])
+        path.append(node)
+    return path
+
+
+def prunings(arrays, node):
+    """Return (prior probability, set of leaves) of every pruning of the tree below a node."""
+    if arrays.links[node, ATTRIBUTE] < 0:
+        return [(Fraction(1), frozenset([node]))]
+    left, right = (prunings(arrays, int(arrays.links[node, side])) for side in (LEFT, RIGHT))
+    both = [(p * q / 2, a | b) for (p, a), (q, b) in product(left, right)]
+    return [(Fraction(1, 2), frozenset([node])), *both]
+
+
+def probability(counts, label, classes):
+    """Return the estimate of a node, exactly."""
+    return (counts.get(label, 0) + Fraction(1, classes)) / (sum(counts.values()) + 1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_prediction_is_the_posterior_mean_over_all_prunings(seed):
+    n = 14
+    events, labels = drawn_events(seed, n + 1)
+    forest, _ = learned(ForestEvents(*(a[:n] for a in events)), labels[:n], seed=seed)
+    arrays = forest.arrays
+    root = int(arrays.roots[0])
+    paths = [cell_of(arrays, root, events.numbers[e], events.codes[e]) for e in range(n + 1)]
+    counts, met = {}, set()
+    evidence = {}
+    for e in range(n):
+        label = int(labels[e])
+        for node in paths[e]:
+            own = counts.setdefault(node, {})
+            if label in met and len(met) > 1:
+                evidence[node] = evidence.get(node, Fraction(1)) * probability(own, label, len(met))
+            own[label] = own.get(label, 0) + 1
+        met.add(label)
+    K = int(labels[:n].max()) + 1
+    total, mean = Fraction(0), [Fraction(0)] * K
+    trees = prunings(arrays, root)
+    assert sum(prior for prior, _ in trees) == 1
+    assert len(trees) > 3
+    for prior, leaves in trees:
+        weight = prior
+        for leaf in leaves:
+            weight *= evidence.get(leaf, Fraction(1))
+        (leaf,) = leaves.intersection(paths[n])
+        total += weight
+        for k in met:
+            mean[k] += weight * probability(counts.get(leaf, {}), k, len(met))
+    known, joints = np.bincount(labels[:n], minlength=K) * UNIT, np.zeros((1, K))
+    last = ForestEvents(*(a[n:].copy() for a in events))
+    forest.run(last, np.full(1, -1), np.full(1, UNIT), known, joints)
+    expected = [float(p / total) for p in mean]
+    np.testing.assert_allclose(np.exp(joints[0]), expected, rtol=1e-12, atol=0)
+
+
+def test_boxes_hold_their_events_and_times_rise():
+    events, labels = drawn_events(3, 300)
+    forest, _ = learned(events, labels, trees=3)
+    arrays, A = forest.arrays, events.numbers.shape[1]
+    first = 6 + arrays.size[4]
+    held = {}
+    for root in arrays.roots:
+        for e in range(labels.size):
+            for node in cell_of(arrays, int(root), events.numbers[e], events.codes[e]):
+                held.setdefault(node, []).append(e)
+    assert len(held) == arrays.size[0] > 100
+    for node, own in held.items():
+        values = events.numbers[own]
+        bounds = arrays.bounds[node, 2 * first : 2 * (first + A)]
+        np.testing.assert_array_equal(bounds, np.concatenate((values.min(axis=0), values.max(axis=0))))
+        assert arrays.words[node, first + A] == np.bitwise_or.reduce(1 << np.unique(events.codes[own, 0]))
+        counts = np.bincount(labels[own], minlength=arrays.size[4])
+        np.testing.assert_array_equal(arrays.floats[node, 6 : 6 + arrays.size[4]], counts)
+        for side in (LEFT, RIGHT):
+            if (child := arrays.links[node, side]) >= 0:
+                assert arrays.floats[child, TIME] > arrays.floats[node, TIME]
+
+
+@given(st.integers(0, 50), st.lists(st.integers(0, 40), max_size=4))
+def test_the_cut_into_batches_changes_nothing(seed, cuts):
+    events, labels = drawn_events(seed, 40, classes=5)
+    labels[::7] = -1
+    events.numbers[::5, 1] = np.nan
+    events.codes[::3, 0] = -1
+    whole = learned(events, labels, trees=2)
+    parts = learned(events, labels, trees=2, cuts=sorted(cuts))
+    np.testing.assert_array_equal(whole[1], parts[1])
+    assert_equal_states(whole[0], parts[0])
+
+
+def assert_equal_states(one, other):
+    one, other = state_of(one), state_of(other)
+    assert one.keys() == other.keys()
+    for name in one:
+        assert one[name].tobytes() == other[name].tobytes(), name
+
+
+def state_of(forest):
+    """Return the state of a forest."""
+    return forest.copying(lambda parts: np.concatenate([*parts]))()
+
+
+def test_attributes_and_classes_may_come_at_any_time():
+    events, labels = drawn_events(9, 120, numbers=3, nominals=2, classes=6)
+    late = ForestEvents(events.numbers.copy(), events.codes.copy())
+    late.numbers[:40, 2], late.codes[:60, 1], labels[:80] = np.nan, -1, labels[:80] % 2
+    forest, joints = learned(late, labels, trees=4)
+    assert list(forest.arrays.size[2:5]) == [3, 2, 6]
+    one_by_one, again = learned(late, labels, trees=4, cuts=range(1, 120))
+    np.testing.assert_array_equal(joints, again)
+    assert_equal_states(forest, one_by_one)
+    np.testing.assert_allclose(np.exp(joints[1:]).sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_a_full_forest_stays_within_its_memory_and_still_counts():
+    events, labels = drawn_events(4, 2000)
+    forest, joints = learned(events, labels, trees=2, memory=1 << 14)
+    assert forest.n_bytes <= 1 << 14
+    assert forest.events == 2000
+    assert np.isfinite(joints[100:]).all()
+    more = forest.arrays.size[0]
+    wide, _ = drawn_events(4, 1, numbers=200)
+    known = np.full(3, UNIT)
+    forest.run(wide, np.zeros(1, dtype=np.int64), np.full(1, UNIT), known, np.zeros((1, 3)))
+    assert forest.arrays.size[0] == 2 < more  # too wide: the trees started again
+    assert forest.n_bytes <= 1 << 14
+
+
+@given(st.floats(1e-6, 1e6), st.integers(1, 20 * UNIT))
+def test_a_power_is_made_of_products_and_roots(r, units):
+    assert float(_power(r, units)) == pytest.approx(r ** (units / UNIT), rel=1e-11)
+
+
+def test_whole_weights_count_like_repetitions_in_the_counts():
+    events, labels = drawn_events(6, 60)
+    weights = np.full(60, 3 * UNIT)
+    forest, _ = learned(events, labels, weights)
+    repeated = ForestEvents(*(np.repeat(a, 3, axis=0) for a in events))
+    again, _ = learned(repeated, np.repeat(labels, 3))
+    roots = [(f.arrays.floats[f.arrays.roots[0], 5:9]).tolist() for f in (forest, again)]
+    assert roots[0] == roots[1]
+
+
+def test_draws_do_not_depend_on_what_was_only_predicted():
+    events, labels = drawn_events(2, 80)
+    is_learned = np.arange(80) % 3 > 0
+    labels_of_some = np.where(is_learned, labels, -1)
+    some, _ = learned(events, labels_of_some, trees=2)
+    others, _ = learned(ForestEvents(*(a[is_learned] for a in events)), labels[is_learned], trees=2)
+    assert_equal_states(some, others)

@@ -1,0 +1,162 @@
+"""Mondrian forests among other hypotheses: laws, states, attribution, and what texts see of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from river.forest import AMFClassifier
+
+from streamnb import BayesOptimalNB, Hypothesis, MondrianForest, OneDependence, Pool, Softmax
+from streamnb.errors import SnapshotError
+from tests.models.mixture.test_mixture_attribution import assert_adds_up
+from tests.models.one_dependence.test_one_dependence_among_others import stream
+from tests.support.states import digest, through_a_snapshot
+
+ALONE = (MondrianForest(4),)
+AMONG = (
+    Hypothesis("presence", calibrated=True),
+    OneDependence(max_attributes=8),
+    MondrianForest(3),
+    MondrianForest(2, seed=7, name="other"),
+    Pool(),
+)
+
+
+def mixture(hypotheses=AMONG):
+    return BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=1e-3)
+
+
+@pytest.mark.parametrize("hypotheses", [ALONE, AMONG])
+def test_one_by_one_equals_a_batch_bit_for_bit(hypotheses):
+    events = stream(3, 160)
+    batch, single, parts = mixture(hypotheses), mixture(hypotheses), mixture(hypotheses)
+    batch.predict_then_learn_many(*zip(*events, strict=True))
+    for x, y, w in events:
+        if y is not None:
+            single.learn_one(x, y, w)
+    for i in range(0, 160, 23):
+        parts.predict_then_learn_many(*zip(*events[i : i + 23], strict=True))
+    labelled = mixture(hypotheses)
+    labelled.predict_then_learn_many(*zip(*[event for event in events if event[1] is not None], strict=True))
+    assert digest(batch) == digest(parts)
+    assert digest(single) == digest(labelled)
+
+
+def test_a_snapshot_continues_with_the_same_bits():
+    model = mixture()
+    events = stream(1, 200)
+    model.learn_many(*zip(*events[:120], strict=True))
+    again = mixture().load_state(*through_a_snapshot(model))
+    assert digest(again) == digest(model)
+    for each in (model, again):
+        each.learn_many(*zip(*events[120:], strict=True))
+    assert digest(again) == digest(model)
+
+
+def test_a_state_of_another_forest_is_refused():
+    model = mixture(ALONE)
+    model.learn_many(*zip(*stream(1, 50), strict=True))
+    for other in (MondrianForest(5), MondrianForest(4, seed=1), MondrianForest(4, memory=1 << 20)):
+        named = MondrianForest(other.trees, other.memory, other.seed, name=ALONE[0].label)
+        with pytest.raises(ValueError, match="other Mondrian forests"):
+            mixture((named,)).load_state(*model.state())
+
+
+def _cycle(links):
+    inner = int(np.flatnonzero(links[:, 3] >= 0)[-1])
+    links[inner, 1] = links[inner, 0]
+
+
+CORRUPTIONS = {
+    "a cycle": (np.int32, _cycle),
+    "no such child": (np.int32, lambda links: links.__setitem__((links[:, 3] >= 0, 1), 1 << 20)),
+    "a split by no attribute": (np.int32, lambda links: links.__setitem__((links[:, 3] >= 0, 3), 99)),
+    "a leaf with children": (np.int32, lambda links: links.__setitem__((links[:, 3] >= 0, 3), -1)),
+    "a count": (np.float64, lambda floats: floats.__setitem__((0, 6), 5e9)),
+    "a count below zero": (np.float64, lambda floats: floats.__setitem__((0, 6), -1.0)),
+    "a ratio": (np.float64, lambda floats: floats.__setitem__((0, 4), np.nan)),
+    "a bound": (np.float32, lambda bounds: bounds.__setitem__((0, -1), np.nan)),
+}
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_a_state_that_is_no_forest_is_refused(name):
+    model = mixture((MondrianForest(2),))
+    model.learn_many(
+        [{"a": float(i % 7), "b": i / 3} for i in range(60)], ["xy"[i % 3 == 0] for i in range(60)]
+    )
+    meta, arrays = model.state()
+    words = arrays["forest_0_words"].copy()
+    kind, corrupt = CORRUPTIONS[name]
+    corrupt(words.view(kind))
+    with pytest.raises(SnapshotError):
+        mixture((MondrianForest(2),)).load_state(meta, {**arrays, "forest_0_words": words})
+
+
+@pytest.mark.parametrize("hypotheses", [ALONE, AMONG])
+def test_the_parts_of_an_explanation_add_up_to_the_log_odds(hypotheses):
+    model = mixture(hypotheses)
+    model.learn_many(*zip(*stream(8, 250), strict=True))
+    for x, *_ in stream(9, 20):
+        present = {name: value for name, value in x.items() if value is not None}
+        for given in (present, {"size": x["size"]}, {"colour": "none of them", "size": 1e300}):
+            assert_adds_up(model, given)
+
+
+def test_texts_alone_see_nothing_of_a_forest():
+    texts = [({"text": f"word{i % 5} w{i}"}, "ab"[i % 5 > 2]) for i in range(120)]
+    others = (Hypothesis("presence", calibrated=True), Softmax(), Pool())
+    bare = mixture(others)
+    forested = mixture((*others[:2], MondrianForest(weight=0.0), Pool()))
+    for x, y in texts:
+        assert bare.predict_proba_one(x) == forested.predict_proba_one(x)
+        bare.learn_one(x, y)
+        forested.learn_one(x, y)
+    assert bare.posterior.losses["pool variance=0.1"] == forested.posterior.losses["pool variance=0.1"]
+
+
+def test_unlearning_takes_the_counts_and_leaves_the_trees():
+    model = mixture()
+    events = [(x, y) for x, y, _ in stream(2, 120) if y is not None]
+    model.learn_many(*zip(*events, strict=True))
+    before = model.state()[1]
+    model.unlearn_many(*zip(*events[:20], strict=True))
+    after = model.state()[1]
+    for name, array in before.items():
+        if name.startswith("forest_"):
+            np.testing.assert_array_equal(after[name], array)
+    assert after["class_weights"].sum() < before["class_weights"].sum()
+    model.reset_adaptive()
+    assert model.predict_proba_one(events[0][0])
+    model.learn_one(*events[0])
+    assert sum(model.predict_proba_one(events[0][0]).values()) == pytest.approx(1.0)
+
+
+def _table(seed, n, kind):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(size=(n, 4))
+    y = (x[:, 0] > 0.5) != (x[:, 1] > 0.5) if kind == "exclusive or" else x.sum(axis=1) > 2.0
+    return x, np.where(rng.uniform(size=n) < 0.1, ~y, y)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["exclusive or", "sum"])
+def test_its_loss_is_distributed_like_that_of_rivers_forest(kind):
+    """The scales of uniform numbers are one in both: four mean deviations, and the unit interval."""
+    ours, rivers = [], []
+    for seed in range(10):
+        x, y = _table(seed, 400, kind)
+        xs = [dict(zip("abcd", row, strict=True)) for row in x.tolist()]
+        forest = BayesOptimalNB({}, [MondrianForest(5, seed=seed)])
+        found = forest.predict_then_learn_many(xs, y.tolist()).probabilities
+        columns = [forest.classes.index(label) for label in y.tolist()]
+        ours.append(-np.log(found[np.arange(50, 400), columns[50:]]).mean())
+        peer, loss = AMFClassifier(n_estimators=5, step=1.0, dirichlet=0.5, seed=seed), []
+        for event, label in zip(xs, y.tolist(), strict=True):
+            loss.append(-math.log(peer.predict_proba_one(event).get(label, 0.5) or 0.5))
+            peer.learn_one(event, label)
+        rivers.append(np.mean(loss[50:]))
+    error = math.hypot(np.std(ours, ddof=1), np.std(rivers, ddof=1)) / math.sqrt(10)
+    assert abs(np.mean(ours) - np.mean(rivers)) < 3.0 * error
