@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from zlib import crc32
 
 import pytest
@@ -12,10 +13,12 @@ from streamnb import config as configuration
 from streamnb.cli import main
 from streamnb.cli.commands.dlq import Selection, send_again
 from streamnb.engine.ports import NewRecord, Partition
-from streamnb.errors import Fenced, LogError
+from streamnb.errors import ConfigError, Fenced, LogError
 from streamnb.event_logs.kafka.kafka_python_client import _KafkaPythonTransactionalProducer
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.event_logs.sqlite.sqlite_store import SqliteStore
+from streamnb.runtime import context
+from streamnb.runtime.stored_dead_letters import DeadLetterReplay, letter_at, settle_letters
 from tests.support.program import Program
 
 pytestmark = pytest.mark.early(49)
@@ -113,6 +116,25 @@ def test_what_can_be_read_now_is_sent_and_learned_once_and_the_rest_stays(ask):
     assert ask("dlq", "replay", "--json")[1]["sent"] == 1
     assert ask("dlq", "replay", "--json")[1]["sent"] == 0
     assert ask("dlq", "list", "--json")[1]["not_replayed"] == 0
+
+
+def test_one_letter_is_corrected_and_one_skipped_once(ask):
+    config = configuration.load(ask.program.file, {}, [])
+    places = {one["reason"]: one["place"] for one in ask("dlq", "list", "--json")[1]["last"]}
+    with closing(context.existing_log(config)) as log:
+        broken, odd = (letter_at(log, config, places[reason]) for reason in ("invalid-json", "wrong-type"))
+        value = b'{"id": "corrected", "text": "word"}'
+        record, id_ = DeadLetterReplay(config, log).corrected(broken, value, None)
+        settle_letters(log, config, [broken], record)
+        settle_letters(log, config, [odd], None)
+        for letter in (broken, odd):
+            with pytest.raises(ConfigError, match="corrected or skipped before"):
+                settle_letters(log, config, [letter], record)
+    assert id_ == "corrected"
+    assert predicted(ask) == ["corrected", "fine", "fine"]
+    allow_large(ask)
+    assert ask("dlq", "replay", "--json")[1]["sent"] == 1
+    assert predicted(ask) == ["corrected", "fine", "fine", "large"]
 
 
 def test_letters_can_be_selected_by_place_and_by_reason(ask):
