@@ -99,7 +99,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     replay = command("replay", "write the events of a file to a topic of the log")
     replay.add_argument("file", help=_FILES)
-    replay.add_argument("more", nargs="*", help="more files, which are read in the same way")
+    _add_more(replay)
     replay.add_argument("--topic", help="the topic (default: the first of topics.events)")
     text = "events a second (default: as fast as possible)"
     replay.add_argument("--rate", type=_positive, metavar="N", help=text)
@@ -197,6 +197,7 @@ def _add_questions(command: _Command) -> None:
     predict = command("predict", "predict a message, or each event of a file, by the newest snapshot")
     text = "a text or a JSON object; or a file, as `evaluate` reads it; - is standard input"
     predict.add_argument("event", metavar="TEXT|FILE", help=text)
+    _add_more(predict)
     text = f"write the predictions here, as {_TABLES}"
     predict.add_argument("--out", metavar="FILE", help=text)
     _add_csv(predict)
@@ -361,6 +362,10 @@ def _add_top(made: argparse.ArgumentParser, what: str) -> None:
     made.add_argument("--top", type=_positive_int, default=10, help=f"{what} (default: %(default)s)")
 
 
+def _add_more(made: argparse.ArgumentParser) -> None:
+    made.add_argument("more", nargs="*", metavar="FILE", help="more files, which are read in the same way")
+
+
 def _add_csv(made: argparse.ArgumentParser) -> None:
     text = "format of the file, such as csv or arff (default: by its name, else by its content)"
     made.add_argument("--format", metavar="NAME", help=text)
@@ -396,6 +401,7 @@ def _add_csv(made: argparse.ArgumentParser) -> None:
 def _add_init(init: argparse.ArgumentParser) -> None:
     text = "file of events, as for `evaluate` (default: a topic of the log)"
     init.add_argument("file", nargs="?", help=text)
+    _add_more(init)
     init.add_argument("--topic", help="the topic to look at (default: the first of topics.events)")
     text = "number of events to look at (default: %(default)s)"
     init.add_argument("--events", type=_positive_int, default=10_000, help=text)
@@ -407,6 +413,7 @@ def _add_init(init: argparse.ArgumentParser) -> None:
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     text = f"{_FILES} (default: what a learner has read from the log, with late labels)"
     evaluate.add_argument("file", nargs="?", help=text)
+    _add_more(evaluate)
     _add_row_order(evaluate)
     text = "learn this share of the rows first, such as 2/3, then score the rest without learning it"
     evaluate.add_argument("--holdout", metavar="SHARE", help=text)
@@ -449,6 +456,7 @@ def _add_row_order(made: argparse.ArgumentParser) -> None:
 def _add_compare(compare: argparse.ArgumentParser) -> None:
     text = "as `evaluate` reads it (default: what a learner has read from the log, with late labels)"
     compare.add_argument("file", nargs="?", help=text)
+    _add_more(compare)
     text = "one more model: the first configuration with these keys; may be repeated"
     compare.add_argument("--against", metavar="KEY=VALUE", action="append", nargs="+", default=[], help=text)
     text = "one more model: this classifier in place of the first configuration's; may be repeated"

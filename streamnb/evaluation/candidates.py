@@ -18,7 +18,7 @@ from streamnb.errors import ConfigError
 from streamnb.evaluation.data_quality import DataQuality
 from streamnb.evaluation.evaluation_words import model_and_settings
 from streamnb.evaluation.event_costs import PrequentialProcessor
-from streamnb.evaluation.event_input import columns_of, origin_of, report_absent, rows_of
+from streamnb.evaluation.event_input import columns_of, files_of, origin_of, report_absent, rows_of
 from streamnb.evaluation.holdout import Row
 from streamnb.evaluation.interruption import Interruption, parts_of
 from streamnb.evaluation.log_history import LogHistory, history_of, history_of_rows, run_through
@@ -157,7 +157,7 @@ class Passes:
         self._groups: dict[Any, list[Candidate]] = {}
         for one in candidates:
             self._groups.setdefault(self._columns(one), []).append(one)
-        if len(self._groups) > 1 and options.file == "-":
+        if len(self._groups) > 1 and "-" in files_of(options):
             raise ConfigError(
                 "-: these configurations read events in several ways, and standard input can be read only "
                 "once: give a file"

@@ -60,7 +60,7 @@ def again(options: argparse.Namespace, *more: str) -> str:
             del given[place : place + 2]
         given = [one for one in given if not one.startswith(f"{flag}=")]
     command = " ".join(["streamnb", *map(_quoted, [*given, *more])])
-    return f"{command} < FILE" if options.file == "-" else command
+    return f"{command} < FILE" if "-" in {options.file, *options.more} else command
 
 
 def _quoted(word: str) -> str:

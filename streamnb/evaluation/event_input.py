@@ -1,47 +1,30 @@
-"""Files of events, as the commands read them: with a progress bar, in an order, in parts."""
+"""Files of events, as a command's options read them: roles of columns, an order of rows, parts of events."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
-from typing import Any, TypeVar
+from itertools import chain
+from typing import Any
 
 import msgspec
-from tqdm import tqdm
 
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.evaluation.data_quality import InputOrigin
 from streamnb.evaluation.holdout import Row
+from streamnb.evaluation.input_files import settled_files
 from streamnb.evaluation.label_groups import with_groups
 from streamnb.events import Event
 from streamnb.features.attributes import some_of
 from streamnb.formats.codec import decode_event
-from streamnb.formats.event_columns import CsvColumns, RowNote
-from streamnb.formats.event_files import CountedEvents, format_of, open_counted, read_rows_order
-from streamnb.formats.event_formats import EventFormat
+from streamnb.formats.event_columns import ROLES, CsvColumns, RowNote
+from streamnb.formats.event_files import format_of, read_rows_order
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.event_source import MAX_LINE
-from streamnb.formats.json_paths import render_path
 from streamnb.formats.terminal_text import note as print_note
 from streamnb.values.messages import Message
 
-T = TypeVar("T")
-
-_CSV = CsvColumns()
-_ROLES = ("id", "label", "text", "ts")
 _OF_FILES = ("order", "shuffle", "drop", "holdout", "delay", "reveal", "noise", "map_labels")
-_SETTLED = {
-    "--format": "format",
-    "--encoding": "encoding",
-    "--delimiter": "delimiter",
-    "--quote": "quote",
-    "--header": "has_header",
-    "--decimal": "decimal",
-    "--thousands": "thousands",
-}
-"""Option -> attribute of `CsvColumns` that is the same for all files of a command."""
 _PLAIN = EventSchema(max_bytes=MAX_LINE)
 
 
@@ -119,7 +102,7 @@ def given_columns(options: argparse.Namespace) -> dict[str, str | None]:
 
     Raises ConfigError if two roles have one column, or a role has the label's column.
     """
-    columns = {role: getattr(options, f"{role}_column") for role in _ROLES}
+    columns = {role: getattr(options, f"{role}_column") for role in ROLES}
     named = {role: column for role, column in columns.items() if column != role}
     for role, column in columns.items():
         other = next((one for one in named if one != role and named[one] == column), None)
@@ -135,95 +118,15 @@ def origin_of(path: str, columns: CsvColumns) -> InputOrigin:
     return InputOrigin(path, form.has_columns, form.has_cells, columns.decimal or ".")
 
 
-def _refuse_in_vain(path: str, form: EventFormat, columns: CsvColumns) -> None:
-    if form.has_cells:
-        return
-    of_cells = {
-        "--delimiter": columns.delimiter,
-        "--decimal": columns.decimal != _CSV.decimal,
-        "--thousands": columns.thousands,
-        "--quote": columns.quote,
-        "--header" if columns.has_header else "--no-header": columns.has_header is not None,
-        "--skip": columns.skipped is not None,
-        "--comment": columns.comment,
-        "--quoting" if columns.quoting else "--no-quoting": columns.quoting is not None,
-    }
-    if form.has_columns:
-        of_cells["--encoding"] = columns.encoding if form.is_binary else ""
-        what = f"has no cells of text, but is {form.title}, which has types"
-    else:
-        of_cells["--missing"] = any(columns.missing)
-        what = f"has no cells, but is read as {form.title}; --format csv reads CSV"
-    if flag := next((flag for flag, is_given in of_cells.items() if is_given), ""):
-        raise ConfigError(f"{flag}: {path} {what}")
-    for role in () if form.has_columns else [role for role in _ROLES if role not in form.roles]:
-        name = getattr(columns, role)
-        if name not in {role, None}:
-            place = render_path((name,))
-            remedy = (
-                "`streamnb init FILE` declares where texts are"
-                if role == "text"
-                else f"--set events.{role}='{place}' sets the path of a field"
-            )
-            raise ConfigError(
-                f"--{role}-column {name}: {path} has no columns, but is read as {form.title}; {remedy}"
-            )
+def files_of(options: argparse.Namespace) -> list[str]:
+    """Return the files that a command reads; none for a log."""
+    return [] if options.file is None else [options.file, *options.more]
 
 
-def settled_events(
-    path: str, columns: CsvColumns = _CSV, note: RowNote = print_note
-) -> tuple[CsvColumns, Iterator[bytes]]:
-    """Return how a file is read, settled in its first bytes, and its raw events, with a progress bar."""
-    source = open_counted(path, columns, note)
-    events = begun(_with_progress(source, columns))
-    return source.columns, events
-
-
-def settled_files(
-    paths: Sequence[str], columns: CsvColumns = _CSV, note: RowNote = print_note
-) -> tuple[CsvColumns, Iterator[bytes]]:
-    """Return how several files are read, and their raw events, one file after another.
-
-    Raises ConfigError if a file is read in another way than the first, with the option that settles it.
-    """
-    found = [settled_events(path, columns, note) for path in paths]
-    first = found[0][0]
-    for path, (one, _) in zip(paths, found, strict=True):
-        for option, name in _SETTLED.items():
-            here, there = getattr(one, name), getattr(first, name)
-            if here != there:
-                raise ConfigError(
-                    f"{path} is read with {option} {_shown(here)}, but {paths[0]} with {_shown(there)}: "
-                    f"give {option}, or read one file at a time"
-                )
-    return first, chain.from_iterable(events for _, events in found)
-
-
-def _shown(value: object) -> str:
-    return repr(value) if value not in {"", None} else "not needed"
-
-
-def events_of(path: str, columns: CsvColumns = _CSV, note: RowNote = print_note) -> Iterator[bytes]:
-    """Yield the raw events of a file, with a progress bar on standard error."""
-    yield from settled_events(path, columns, note)[1]
-
-
-def _with_progress(source: CountedEvents, columns: CsvColumns) -> Iterator[bytes]:
-    hidden = not sys.stderr.isatty()
-    with source:
-        _refuse_in_vain(source.name, source.form, columns)
-        events = iter(source)
-        yield from islice(events, 1)  # kernels may be compiled before the next, with a bar of their own
-        with tqdm(total=source.total, unit="B", unit_scale=True, disable=hidden, leave=False) as bar:
-            for raw in events:
-                yield raw
-                bar.update(source.position - bar.n)
-
-
-def begun(rows: Iterable[T]) -> Iterator[T]:
-    """Return the same rows after reading the first, so that a missing file or wrong header is refused now."""
-    left = iter(rows)
-    return chain(list(islice(left, 1)), left)
+def files_named(options: argparse.Namespace) -> str:
+    """Return the name of a command's file, or the first with the number of all, for messages."""
+    paths = files_of(options)
+    return paths[0] if len(paths) == 1 else f"{paths[0]} to {paths[-1]} ({len(paths)} files)"
 
 
 def numbered(events: Iterable[bytes], order: str | None) -> Iterator[tuple[int, bytes]]:
@@ -270,7 +173,9 @@ def _without(raw: bytes, names: Sequence[str], absent: set[str]) -> bytes:
 def rows_of(
     options: argparse.Namespace, schema: EventSchema, absent: set[str], note: RowNote = print_note
 ) -> tuple[CsvColumns, Iterator[Row]]:
-    """Return how a command's file is read, and its rows in the order of the options, with grouped labels.
+    """Return how a command's files are read, and their rows in the order of the options, with grouped labels.
+
+    Rows are numbered through all files. Events without ids get row numbers, or ids by file if it has several.
 
     Args:
         options: of the command.
@@ -278,8 +183,11 @@ def rows_of(
         absent: names of ``--drop``, from which each feature that an event has is removed.
         note: called with each warning about the file.
     """
-    columns, events = settled_events(options.file, columns_of(options, schema, learns=True), note)
-    events = without(with_groups(events, options.map_labels, schema), options.drop, absent)
+    paths = files_of(options)
+    columns = columns_of(options, schema, learns=True, has_content_ids=len(paths) > 1)
+    columns, files = settled_files(paths, columns, note)
+    grouped = with_groups(chain.from_iterable(files), options.map_labels, schema)
+    events = without(grouped, options.drop, absent)
     if options.shuffle is None:
         return columns, numbered(events, options.order)
     from streamnb.evaluation.row_shuffle import shuffled  # noqa: PLC0415  it imports numpy

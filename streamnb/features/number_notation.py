@@ -30,7 +30,7 @@ _MARKERS = frozenset(
 )
 """Values, in lower case, by which programs and people mark a missing number."""
 
-_PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_PLAIN = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DIGITS = re.compile(r"[+-]?[0-9]{16,}")
 _POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
 _ADDRESS = re.compile(r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}")
@@ -355,7 +355,12 @@ def is_rounded(seen: FieldSummary) -> bool:
 
 def has_long_digits(seen: FieldSummary) -> bool:
     """Return whether strings of a column are integers beyond 2^53, which doubles round."""
-    return any(_DIGITS.fullmatch(text) and abs(int(text)) > _EXACT for text in _strings(seen))
+    return any(_DIGITS.fullmatch(text) and _is_beyond_exact(text) for text in _strings(seen))
+
+
+def _is_beyond_exact(digits: str) -> bool:
+    digits = digits.lstrip("+-0")
+    return len(digits) > len(str(_EXACT)) or int(digits or "0") > _EXACT
 
 
 def dates_of(seen: FieldSummary) -> str:

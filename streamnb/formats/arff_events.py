@@ -48,6 +48,7 @@ def arff_events(source: EventSource) -> Iterator[bytes]:
     """
     lines = source.text_lines()
     attributes = read_header(lines)
+    source.settle_header(one.name for one in attributes)
     columns = _with_label(attributes, source)
     check_header([one.name for one in attributes], columns, "ARFF")
     _report_declared(attributes, columns, source)

@@ -38,6 +38,7 @@ def arrow_events(source: EventSource) -> Iterator[bytes]:
     try:
         reader = ipc.open_file(source.raw) if is_file else ipc.open_stream(source.content)
         names = reader.schema.names
+        source.settle_header(names)
         check_header(names, source.columns, "Arrow")
         columns = ArrowColumns(types, source.columns, source.note)
         left_out = index_left_out(names, source.columns, source.note)

@@ -42,6 +42,7 @@ def avro_events(source: EventSource) -> Iterator[bytes]:
     if fields is None:
         raise LogError("is Avro of a type other than record; expected records")
     names = [field["name"] for field in fields]
+    source.settle_header(names)
     check_header(names, source.columns, "Avro")
     reader = _AvroColumns(source.columns, fields)
     events = ColumnEvents(names, source.columns, source.ids)

@@ -31,7 +31,7 @@ from streamnb.features.schema_inference import A_DATE, FieldSummary, Keys
 BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 """Cell -> its boolean, as a feature or as a label."""
 
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """A number with a decimal point."""
 DIGITS = re.compile(r"[+-]?[0-9]+")
 """A whole number."""

@@ -43,6 +43,13 @@ def note_findings(note: RowNote, found: Sequence[str]) -> None:
         note(Message("reading-sniffed", f"read with {'; '.join(found)}", findings=[*found]))
 
 
+def report_no_label(note: RowNote, why: str, columns: CsvColumns) -> None:
+    """Raise LogError if no event of a file has a label; note it if other files may have labels."""
+    if not columns.is_one_of_many:
+        raise LogError(why)
+    note(Message("field-absent", why, path=columns.label))
+
+
 def ignore_note(_: Message) -> None:
     """Drop a note."""
 
@@ -72,12 +79,15 @@ class CsvColumns(msgspec.Struct, frozen=True):
         skipped: number of lines above the table; None is sniffed.
         comment: the first character of lines to skip; empty is sniffed.
         markers: cells that were sniffed to mean a missing number, in columns of numbers.
+        header: the columns of the file, as they were found.
+        left_out: those that are not read, as they were found.
         encoding: a codec name of Python; empty is sniffed.
         format: the name of a format (`event_formats`); empty is sniffed.
         member: the file in an archive that is read; empty for all.
         finds_label: whether a format that has a usual place of the label takes it from there, if no column
             is called `label`.
         must_have_label: whether a header without the label's column is rejected, whatever its name.
+        is_one_of_many: whether other files may have the labels that this one lacks.
         has_content_ids: whether made ids depend on the content of the file.
         makes_ids: whether events of JSON without any id get one.
         leaves_out_dates: whether columns of dates are left out, unless they are declared.
@@ -102,11 +112,14 @@ class CsvColumns(msgspec.Struct, frozen=True):
     skipped: int | None = None
     comment: str = ""
     markers: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     encoding: str = ""
     format: str = ""
     member: str = ""
     finds_label: bool = True
     must_have_label: bool = False
+    is_one_of_many: bool = False
     has_content_ids: bool = False
     makes_ids: bool = False
     leaves_out_dates: bool = False

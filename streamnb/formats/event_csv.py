@@ -42,6 +42,7 @@ from streamnb.formats.event_columns import (
     ignore_note,
     index_columns,
     note_findings,
+    report_no_label,
 )
 from streamnb.formats.json_value_checks import CSV_FAULT
 from streamnb.formats.lost_digits import LostDigits, is_spelled_as_name
@@ -143,6 +144,9 @@ class TableEvents:
         ):
             self._left_out += dates
             found.append(f"dates in {some_of(dates)} left out ({TIME_PARTS})")
+        self.columns = msgspec.structs.replace(
+            self.columns, header=tuple(header), left_out=tuple(self._left_out)
+        )
         note_findings(note, found)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -197,6 +201,7 @@ class _RowReader:
     ) -> None:
         self._ids, self._has_content_ids = ids, ids.has_content and columns.id not in header
         self._header, self._columns, self._left_out = header, columns, left_out
+        self._note = note
         self._read, self._readers = _readers(columns, notation)
         self._lost = LostDigits(note, columns.decimal, columns.numbers | columns.names)
         self._points = _PointNotes(note, columns)
@@ -227,7 +232,8 @@ class _RowReader:
         self._points.report()
         if self._columns.must_have_label and self._fitting and not self._labelled:
             rows = pluralize(self._fitting, "row")
-            raise LogError(f"no event has a label: column {self._columns.label!r} is empty in all {rows}")
+            why = f"no event has a label: column {self._columns.label!r} is empty in all {rows}"
+            report_no_label(self._note, why, self._columns)
 
 
 def _given_notation(columns: CsvColumns) -> CellNotation:

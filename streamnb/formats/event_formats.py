@@ -73,7 +73,9 @@ def _parquet_events(source: EventSource) -> Iterator[bytes]:
 
     if source.raw is None:
         raise LogError("is Parquet, which is read from an uncompressed file, not from a pipe")
-    for row, share in parquet_events(source.raw, source.columns, source.note, source.ids):
+    for row, share in parquet_events(
+        source.raw, source.columns, source.note, source.ids, source.settle_header
+    ):
         source.line += 1
         source.share = share
         yield row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -107,6 +107,10 @@ class EventSource:
         while line := text.readline(MAX_LINE + 1):
             self._count(line)
             yield line.removeprefix("\ufeff") if self.line == 1 else line
+
+    def settle_header(self, names: Iterable[str]) -> None:
+        """Keep the names of columns that were found."""
+        self.columns = msgspec.structs.replace(self.columns, header=tuple(names))
 
     def next_id(self, content: bytes | str) -> str:
         """Return the id of the next row, which has none of its own; call it once for each row, in order."""

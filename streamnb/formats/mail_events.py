@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from streamnb.errors import LogError
+from streamnb.formats.event_columns import report_no_label
 from streamnb.formats.event_source import EventSource
 from streamnb.formats.mail_message import MAX_MAIL, MailText
 from streamnb.values.messages import Message
@@ -31,11 +31,12 @@ _KNOWN = re.compile(
 )
 _SUBFOLDERS = {"cur", "new", "tmp"}
 _CHUNK = 1 << 16  # bytes of a line that are read at once
+_LONGEST_SEPARATOR = 1000  # bytes; many weekdays in a longer line would take long
 
 
 def is_mbox(start: bytes) -> bool:
     """Return whether content begins with a line that separates mails: ``From``, an address and a date."""
-    return _DATED.match(start) is not None
+    return _DATED.match(start, 0, _LONGEST_SEPARATOR) is not None
 
 
 def is_mail(start: bytes) -> bool:
@@ -74,9 +75,9 @@ def split_mbox(content: io.BufferedReader[Any]) -> Iterator[bytes]:
     size, is_dated, is_first, is_begin = 0, True, True, True
     while line := content.readline(_CHUNK):
         first = line[:1] if is_begin else b""
-        if first == b"F" and line.startswith(b"From ") and (is_first or not is_dated or _DATED.match(line)):
+        if first == b"F" and line.startswith(b"From ") and (is_first or not is_dated or is_mbox(line)):
             if is_first:
-                is_dated = _DATED.match(line) is not None
+                is_dated = is_mbox(line)
             else:
                 yield b"".join(kept)
             kept, size, is_first = [], 0, False
@@ -147,7 +148,8 @@ class MailEvents:
     def check_label(self) -> None:
         """Raise LogError if labels are needed, and no mail had one."""
         if self._given.must_have_label and not self._has_label:
-            raise LogError("no mail has a label: --label-column NAME selects folder, file or a header")
+            why = "no mail has a label: --label-column NAME selects folder, file or a header"
+            report_no_label(self._source.note, why, self._given)
 
     def _value(self, name: str, mail: MailText, raw: bytes, file: str, folder: str) -> str:
         if name == "raw":

@@ -42,7 +42,11 @@ _SCALARS = {str, int, float, Decimal}
 
 
 def parquet_events(
-    source: Any, columns: CsvColumns, note: RowNote = ignore_note, ids: RowIds | None = None
+    source: Any,
+    columns: CsvColumns,
+    note: RowNote = ignore_note,
+    ids: RowIds | None = None,
+    settle_header: Callable[[Sequence[str]], object] = len,
 ) -> Iterator[tuple[bytes, float]]:
     """Yield each row's event, and the share of the rows read so far. Memory holds a group of rows.
 
@@ -51,6 +55,7 @@ def parquet_events(
         columns: roles of the columns, and the values that mean missing.
         note: called once for each column whose bytes are written as hexadecimal digits.
         ids: makes ids for rows without a column of ids.
+        settle_header: called with the names of the columns.
 
     Raises:
         ConfigError: pyarrow is missing, or a configured column.
@@ -65,6 +70,7 @@ def parquet_events(
         # INT96 by default becomes 64 bits of nanoseconds, where years beyond 1677 to 2262 wrap around.
         file = parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
         names = file.schema_arrow.names
+        settle_header(names)
         check_header(names, columns, "Parquet")
         left_out = index_left_out(names, columns, note)
         reader = ArrowColumns(types, columns, note)

@@ -20,7 +20,7 @@ _PAIRS = msgspec.json.Decoder(dict[str, float])
 _PLAIN = b"0123456789.eE+-: "
 _LEADING_ZERO = re.compile(rb"(?:^| )0[0-9]")
 _LABEL = re.compile(rb"-?(?:0|[1-9][0-9]{0,14})")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NONE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _START = re.compile(
     rb"(?:[ \t]*#[^\n]*\n)*[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?(?:[ \t]+qid:[0-9]+)?"

@@ -96,6 +96,7 @@ MESSAGES: Mapping[str, Level] = {
     "merge-waits": _WARNING,
     "partitions-not-learned": _WARNING,
     "spark-batch": _INFO,
+    "file-without-events": _WARNING,
     "file-without-keys": _WARNING,
     "labels-topic-not-read": _WARNING,
     "label-source-refused": _WARNING,

@@ -14,7 +14,8 @@ import msgspec
 from streamnb.evaluation.candidates import Candidate, Passes, candidates_of
 from streamnb.evaluation.comparison_tables import print_board, verdict
 from streamnb.evaluation.evaluation_words import grouping_warning
-from streamnb.evaluation.event_input import begun, refuse_options_of_files
+from streamnb.evaluation.event_input import files_named, refuse_options_of_files
+from streamnb.evaluation.input_files import begun
 from streamnb.evaluation.interruption import Interruption
 from streamnb.evaluation.leader_board import CONFIDENCE, LeaderBoard, leader_board
 from streamnb.evaluation.log_history import log_of
@@ -64,7 +65,7 @@ def _report_nothing(
     options: argparse.Namespace, candidates: Sequence[Candidate], scored: Sequence[int]
 ) -> None:
     one = next((one for one, n in zip(candidates, scored, strict=True) if not n), candidates[0])
-    what = options.file or one.config.log.url
+    what = files_named(options) if options.file else one.config.log.url
     if one is not candidates[0]:
         what = f"{what} {one.name}" if one.sets else f"{what} with {one.name}"
     learner = one.learner

@@ -23,14 +23,16 @@ from streamnb.evaluation.decision_trace import DecisionTrace
 from streamnb.evaluation.evaluation_page import EvaluationPage
 from streamnb.evaluation.evaluation_words import again, grouping_warning, model_and_settings
 from streamnb.evaluation.event_input import (
-    begun,
     decoded,
+    files_named,
+    files_of,
     origin_of,
     refuse_options_of_files,
     report_absent,
     rows_of,
 )
 from streamnb.evaluation.holdout import Row, divide, share_of
+from streamnb.evaluation.input_files import begun
 from streamnb.evaluation.interruption import Interruption
 from streamnb.evaluation.log_history import LogHistory, history_of, log_of, replay_history
 from streamnb.evaluation.page_verdict import Findings
@@ -65,7 +67,7 @@ from streamnb.values.parameter_checks import pluralize
 
 def run(options: argparse.Namespace) -> int:
     """Predict, then learn each event of a file or log; or train on part of a file and test on the rest."""
-    read = ["/dev/stdin" if options.file == "-" else options.file]
+    read = ["/dev/stdin" if path == "-" else path for path in files_of(options)]
     read += [options.config, options.order, options.map_labels]
     for flag in ("predictions", "report"):
         if (given := getattr(options, flag)) is not None:
@@ -159,7 +161,7 @@ class _Evaluation:
     def run(self, answers: Iterable[NewRecord]) -> int:
         """Consume the outputs, print the scores and return the exit code."""
         options, config, learner = self._options, self._config, self.learner
-        what = config.log.url if options.file is None else options.file
+        what = config.log.url if options.file is None else files_named(options)
         with PredictionFile(options.predictions) if options.predictions else nullcontext() as predictions:
             if options.model is None:
                 factories.warm_up(config)

@@ -18,7 +18,14 @@ from streamnb.config import Config
 from streamnb.config.config_literals import literal
 from streamnb.config.validators import JSON_PATH
 from streamnb.errors import ConfigError, MalformedEvent
-from streamnb.evaluation.event_input import cells_of, columns_of, events_of, given_columns, settled_events
+from streamnb.evaluation.event_input import (
+    cells_of,
+    columns_of,
+    files_named,
+    files_of,
+    given_columns,
+)
+from streamnb.evaluation.input_files import sample_of, settled_files
 from streamnb.evaluation.label_quality import aliases_of, label_warnings
 from streamnb.evaluation.proposal_trial import ProposalTrial, mended, try_proposal
 from streamnb.evaluation.rejections import RejectionCounts
@@ -90,8 +97,9 @@ def run(options: argparse.Namespace) -> int:
     def read(schema: EventSchema) -> list[bytes]:
         if not is_table:
             return raws
-        with closing(_raws(options, given, columns_of(options, schema), ignore_note)) as source:
-            return list(islice(source, options.events))  # again, as the columns are declared now
+        columns = columns_of(options, schema, has_content_ids=bool(options.more))
+        _, files = settled_files(files_of(options), columns, ignore_note)
+        return sample_of(files, options.events)  # again, as the columns are declared now
 
     def propose() -> str:
         return _proposed(options, given, (places, forced), seen, n)
@@ -210,7 +218,10 @@ def _sample(
 ) -> tuple[list[bytes], dict[Keys, FieldSummary], int]:
     """Return the first events, a summary of each path, and the number of JSON objects."""
     finds_label = options.label_column == "label"
-    columns, lost = CsvColumns(**cells_of(options), strings=strings, finds_label=finds_label), set[str]()
+    columns = CsvColumns(
+        **cells_of(options), strings=strings, finds_label=finds_label, has_content_ids=bool(options.more)
+    )
+    lost = set[str]()
     declared: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def take(message: Message) -> None:
@@ -221,11 +232,11 @@ def _sample(
         note(message)
 
     if options.file is None:
-        with closing(_raws(options, given, columns, take)) as source:
+        with closing(_raws(options, given)) as source:
             raws = list(islice(source, options.events))
     else:
-        columns, events = settled_events(options.file, columns, take)
-        raws = list(islice(events, options.events))
+        columns, files = settled_files(files_of(options), columns, take)
+        raws = sample_of(files, options.events)
         _write_down(options, columns)
     seen: dict[Keys, FieldSummary] = {}
     named = {*_IDS, *_LABELS, *_TIMES, *(name.lower() for name in _columns(options).values())}
@@ -269,7 +280,7 @@ def _as_written(
         return _sample(options, given, strings, ignore_note)
 
     if text := _written_otherwise(options, found[1], lambda: again()[1]):
-        note(Message("numbers-converted", f"{options.file}: {text}", file=options.file))
+        note(Message("numbers-converted", f"{files_named(options)}: {text}", file=options.file))
         return again()
     return found
 
@@ -316,13 +327,8 @@ def _written_otherwise(
     return "; ".join(notes) + "; give `evaluate` and `replay` the same options" if notes else ""
 
 
-def _raws(
-    options: argparse.Namespace, config: Config, columns: CsvColumns, note: RowNote = note
-) -> Generator[bytes, None, None]:
-    """Yield the events of the file or topic."""
-    if options.file is not None:
-        yield from events_of(options.file, columns, note)
-        return
+def _raws(options: argparse.Namespace, config: Config) -> Generator[bytes, None, None]:
+    """Yield the events of the topic."""
     with closing(context.existing_log(config)) as log:
         for record in records_of(log, options.topic or config.topics.events[0], defaultdict(int)):
             yield record.value
@@ -413,7 +419,9 @@ def _proposed(
 ) -> str:
     """Return the configuration as TOML; its comments hold counts and field names, but no value."""
     places, text = found
-    what = printable(options.file or f"topic {options.topic or given.topics.events[0]}")
+    what = printable(
+        files_named(options) if options.file else f"topic {options.topic or given.topics.events[0]}"
+    )
     lines = [
         f"# Proposed by `streamnb init` for {what}, by {pluralize(n, 'event')}. Look through it; then",
         f"#   streamnb config lint --config {printable(shlex.quote(options.out))}",
@@ -436,7 +444,7 @@ def _proposed(
             cells.append("--quoting" if options.quoting else "--no-quoting")
         if options.header is not None:
             cells.append("--header" if options.header else "--no-header")
-        command = ["evaluate", options.file, "--config", options.out, *cells]
+        command = ["evaluate", *files_of(options), "--config", options.out, *cells]
         lines.append(f"#   streamnb {printable(shlex.join(command))}")
     if options.file is None or given.log != configuration.LogConfig():
         lines += ["", "[log]", f"url = {literal(given.log.url)}"]

@@ -9,12 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.evaluation.data_quality import DataQuality, InputOrigin, report_data_quality
-from streamnb.evaluation.event_input import columns_of, origin_of, settled_events
+from streamnb.evaluation.event_input import columns_of, origin_of
+from streamnb.evaluation.input_files import settled_files
 from streamnb.evaluation.prediction_files import PredictionFile
 from streamnb.events import Event
 from streamnb.features.attributes import some_of
@@ -37,18 +38,19 @@ _FILE = re.compile(
 
 def run(options: argparse.Namespace) -> int:
     """Print one line for each event, in order; return 1 if one could not be decoded."""
-    is_file = _is_file(options.event)  # a wrong name is reported first
+    paths = _files(options)  # a wrong name is reported first
     if options.out is not None:
-        read = [options.event if is_file else None, options.config, options.snapshot]
+        read = [*paths, options.config, options.snapshot]
         context.refuse_overwriting("--out", options.out, read)
     model = open_query_model(options)
     answers: Iterable[dict[str, Any]]
-    if not is_file:
+    if not paths:
         event = one_event(model, options.event)
         answers = [{**next(predicted_answers(model, [event])), "snapshot": model.told}]
     else:
-        columns, events = settled_events(options.event, columns_of(options, model.schema))
-        answers = _of_file(model, origin_of(options.event, columns), events)
+        columns = columns_of(options, model.schema, has_content_ids=len(paths) > 1)
+        columns, files = settled_files(paths, columns)
+        answers = _of_files(model, origin_of(paths[0], columns), chain.from_iterable(files))
     model.say()
     refused, n, warnings = 0, 0, Counter[Message]()
     with PredictionFile(options.out) if options.out else nullcontext() as file:
@@ -98,6 +100,16 @@ def one_event(model: QueryModel, text: str) -> Event:
     return event
 
 
+def _files(options: argparse.Namespace) -> list[str]:
+    """Return the files of a command; none for a text. Raises LogError for a missing one, or several texts."""
+    given = [options.event, *options.more]
+    are_files = [_is_file(one) for one in given]
+    if len(given) > 1 and not all(are_files):
+        text = given[are_files.index(False)]
+        raise LogError(f"{text}: no such file; a text of several words is one argument, in quotes")
+    return given if are_files[0] else []
+
+
 def _is_file(given: str) -> bool:
     """Return whether the argument is a file, not a text. Raises LogError for a missing file."""
     is_path = os.sep in given or not os.path.isdir(given)  # noqa: PTH112  of any text
@@ -108,8 +120,8 @@ def _is_file(given: str) -> bool:
     return False
 
 
-def _of_file(model: QueryModel, origin: InputOrigin, rows: Iterator[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the answers to the events of a file, in order."""
+def _of_files(model: QueryModel, origin: InputOrigin, rows: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the answers to the events of files, in order, with rows numbered through all."""
     row = 0
     while part := list(islice(rows, _AT_ONCE)):
         found = [_decoded(model, raw) for raw in part]

@@ -15,7 +15,8 @@ from streamnb.cli.timed_batches import parts_of
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError
 from streamnb.evaluation.data_quality import LOOKED_AT, DataQuality
-from streamnb.evaluation.event_input import columns_of, decoded, origin_of, settled_files
+from streamnb.evaluation.event_input import columns_of, decoded, files_named, files_of, origin_of
+from streamnb.evaluation.input_files import settled_files
 from streamnb.features.schema_inference import ENOUGH
 from streamnb.formats.codec import record_key
 from streamnb.formats.event_columns import CsvColumns
@@ -54,8 +55,8 @@ def run(options: argparse.Namespace) -> int:
         repeats=config.events.repeats != "learn",
         labels_topic=config.topics.labels,
     )
-    events = _settled([options.file, *options.more], columns, odd)
-    events = _checked_as_they_come(events, odd) if options.file == "-" else _looked_at(events, odd)
+    events = _settled(files_of(options), columns, odd)
+    events = _checked_as_they_come(events, odd) if "-" in files_of(options) else _looked_at(events, odd)
     try:
         with closing(context.open_log(config, OutageReporter(config.kafka.give_up_after, stop))) as log:
             for count in writing(log, topic, events, keyed, options.rate, stop):  # noqa: B007
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         note(Message("replay-stopped", text, events=count, topic=topic))
         return 128 + stop.signal
     if not count:
-        raise LogError(f"{options.file} holds no event: nothing was written to {topic}")
+        raise LogError(f"{files_named(options)} holds no event: nothing was written to {topic}")
     if options.json:
         print(json.dumps({"events": count, "topic": topic, "log": config.log.url, "seconds": seconds}))
     else:
@@ -80,9 +81,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _settled(paths: list[str], columns: CsvColumns, odd: DataQuality) -> Iterator[bytes]:
     """Yield the events of files; they are first read with the first event, as a pipe may pause."""
-    columns, events = settled_files(paths, columns)
+    columns, files = settled_files(paths, columns)
     odd.origin = origin_of(paths[0], columns)
-    yield from events
+    yield from chain.from_iterable(files)
 
 
 def _looked_at(events: Iterator[bytes], odd: DataQuality) -> Iterator[bytes]:

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 
 from streamnb.config import CLASSIFIERS, Config, HypothesisConfig
 from streamnb.errors import ConfigError
-from streamnb.evaluation.event_input import begun, columns_of, events_of, numbered
+from streamnb.evaluation.event_input import columns_of, numbered
 from streamnb.evaluation.holdout import Row
+from streamnb.evaluation.input_files import begun, settled_events
 from streamnb.evaluation.prequential_evaluation import outputs_of, report_why_nothing_was_learned
 from streamnb.formats.terminal_text import printable
 from streamnb.reports.text_columns import _text, table
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     if not config.weighs:
         config = replace(config, model=replace(config.model, kind="mixture"))
     columns = columns_of(options, context.schema(config), learns=True)
-    streams = [begun(numbered(events_of(path, columns), options.order)) for path in options.files]
+    streams = [begun(numbered(settled_events(path, columns)[1], options.order)) for path in options.files]
     factories.warm_up(config)
     ablations = []
     for path, rows in zip(options.files, streams, strict=True):

@@ -1,17 +1,18 @@
 """Whatever bytes come, a reader gives a value or an error of its own, in a second, and a learner goes on.
 
-python -m tests.system.hostile.fuzz [SECONDS] [SEED] gives each reader its share of the time, over and over. What made one
-fail is printed as a line for CORPUS, where it stays as a case of the tests.
+python -m tests.system.hostile.fuzz [SECONDS] [SEED] [READER ...] gives each reader its share of the time, over and over.
+What made one fail is printed as a line for CORPUS, where it stays as a case of the tests.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from streamnb.errors import StreamnbError
 from streamnb.formats import snapshot_container
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.journal_record import START, JournalRecord, Slice, decode_journal, encode_journal, seal
+from tests.system.hostile.file_readers import file_readers
 
 CORPUS: list[tuple[str, bytes]] = [
     (
@@ -37,6 +39,7 @@ CORPUS: list[tuple[str, bytes]] = [
 """(name of the reader, bytes) of what was found once."""
 _SLOWEST = 5.0  # seconds for one
 _CHECKSUM = 32  # bytes
+_FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
 _ODD = [
     b"\x00",
     b"\xff",
@@ -117,6 +120,10 @@ def _configuration(raw: bytes) -> None:
 
 def readers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
     """Name -> what reads bytes, and bytes that it can read."""
+    return _record_readers() | file_readers(Path(_FOLDER.name))
+
+
+def _record_readers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
     stream, learner = _Stream(), _Stream()
     for i in range(20):
         learner.take("events", _events(i))
@@ -134,16 +141,18 @@ def readers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
     }
 
 
-def fuzz(seconds: float, seed: int) -> list[tuple[str, bytes, BaseException | str]]:
-    """What failed, and how."""
+def fuzz(
+    seconds: float, seed: int, names: Collection[str] = ()
+) -> list[tuple[str, bytes, BaseException | str]]:
+    """What failed, and how, of the readers with these names, or of all."""
     rng, found = random.Random(seed), []
-    all_readers = readers()
+    all_readers = {name: one for name, one in readers().items() if not names or name in names}
     for read, known in all_readers.values():  # so that kernels are compiled
         for raw in known:
             with suppress(Exception):
                 read(raw)
     deadline = time.monotonic() + seconds
-    everything = [raw for _, known in all_readers.values() for raw in known if len(raw) < 1000]
+    everything = [raw for _, known in all_readers.values() for raw in known if len(raw) < 6000]
     counts = dict.fromkeys(all_readers, 0)
     while time.monotonic() < deadline:
         for name, (read, known) in all_readers.items():
@@ -167,8 +176,9 @@ def fuzz(seconds: float, seed: int) -> list[tuple[str, bytes, BaseException | st
 
 
 if __name__ == "__main__":
-    given = [int(argument) for argument in sys.argv[1:]]
-    failed = fuzz(*given[:1] or [900], *given[1:] or [random.SystemRandom().randrange(10**6)])
+    given = [int(argument) for argument in sys.argv[1:3]]
+    failed = fuzz(*given[:1] or [900], *given[1:] or [random.SystemRandom().randrange(10**6)], sys.argv[3:])
     for name, raw, error in failed[:20]:
         sys.stdout.write(f"    ({name!r}, {raw!r}),  # {error!r}\n")
+    sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB at most\n")
     sys.exit(bool(failed))
