@@ -382,8 +382,8 @@ def _add_csv(made: argparse.ArgumentParser) -> None:
     made.add_argument("--skip", type=_whole, metavar="N", help=text)
     text = "character that begins lines to skip in CSV (default: sniffed)"
     made.add_argument("--comment", type=_mark, metavar="C", help=text)
-    text = "CSV cells that mean a missing value, in addition to empty ones, such as NA,?"
-    made.add_argument("--missing", default="", metavar="CELLS", help=text)
+    text = "CSV cells that mean a missing value, in addition to empty ones, such as NA,?; may be repeated"
+    made.add_argument("--missing", default="", metavar="CELLS", action=_Joined, help=text)
     text = "decimal separator of numbers in CSV (default: sniffed, else a point)"
     made.add_argument("--decimal", type=_separator, metavar="C", help=text)
     text = "thousands separator of numbers in CSV (default: sniffed, else none)"
@@ -419,8 +419,11 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     evaluate.add_argument("--holdout", metavar="SHARE", help=text)
     text = "seed of --delay, --reveal and --noise (default: %(default)s)"
     evaluate.add_argument("--seed", type=_whole, default=0, help=text)
-    text = "delay labels by a number of events, or by event time: 500, 2h, or exponential:500 on average"
-    evaluate.add_argument("--delay", metavar="N|TIME", help=text)
+    text = (
+        "delay labels by a number of events, or by event time: 500, 2h, or exponential:500 on average; or by "
+        "the number of events in between that is at a path"
+    )
+    evaluate.add_argument("--delay", metavar="N|TIME|PATH", help=text)
     text = (
         "reveal labels of this share of the events, or of those with true at this path; the rest is "
         "scored, and not learned"
@@ -471,6 +474,13 @@ class _Several(argparse.Action):
     def __call__(self, _parser: object, found: argparse.Namespace, value: Any, *_: object) -> None:
         found.configs = [*found.configs, value]
         found.config = found.configs[0]
+
+
+class _Joined(argparse.Action):
+    """Join the values of a repeated option by commas."""
+
+    def __call__(self, _parser: object, found: argparse.Namespace, value: Any, *_: object) -> None:
+        setattr(found, self.dest, ",".join(filter(None, [getattr(found, self.dest), value])))
 
 
 def _actions(made: argparse.ArgumentParser) -> _Command:

@@ -118,6 +118,7 @@ class EventsConfig(Section, frozen=True):
         id: path of the id.
         label: path of the label.
         ts: path of the event time, seconds since the epoch; empty reads none.
+        weight: path of the event's weight in examples; empty counts each event once.
         max_bytes: a larger record becomes a dead letter.
         letter_bytes: size of the beginning that the dead letter of a larger record keeps; 0 is the size for
             which the topic is created. If the topic takes less, `run` keeps less.
@@ -132,6 +133,7 @@ class EventsConfig(Section, frozen=True):
     id: Annotated[str, JSON_PATH] = "$.id"
     label: Annotated[str, JSON_PATH] = "$.label"
     ts: Annotated[str, OPTIONAL_PATH] = "$.ts"
+    weight: Annotated[str, OPTIONAL_PATH] = ""
     max_bytes: Annotated[int, SIZE] = 1 << 20
     letter_bytes: Annotated[int, LIMIT] = 0
     entity: Annotated[str | None, JSON_PATH] = None

@@ -24,6 +24,7 @@ from streamnb.formats.event_source import MAX_LINE
 from streamnb.formats.terminal_text import note as print_note
 from streamnb.values.messages import Message
 
+_ZEROS = ("0", "00", "000", "0000")
 _OF_FILES = ("order", "shuffle", "drop", "holdout", "delay", "reveal", "noise", "map_labels")
 _PLAIN = EventSchema(max_bytes=MAX_LINE)
 
@@ -60,6 +61,7 @@ def columns_of(
         numbers=frozenset(features["number"] | features["ts"]),
         finds_label=schema.label_path == _PLAIN.label_path,
         has_content_ids=has_content_ids,
+        has_weights=schema.weight_keys == ("weight",),
         makes_ids=schema.id_path == _PLAIN.id_path,
         leaves_out_dates=bool(schema.open_features),
         flat=_kept_fields(schema) if schema.open_features else None,
@@ -69,7 +71,8 @@ def columns_of(
 
 def _kept_fields(schema: EventSchema) -> frozenset[str]:
     """Return the first keys of all paths that a schema reads."""
-    paths = [schema.id_keys, schema.label_keys, schema.ts_keys or (), schema.entity_keys or ()]
+    paths = [schema.id_keys, schema.label_keys]
+    paths += [schema.ts_keys or (), schema.weight_keys or (), schema.entity_keys or ()]
     read = {keys[0] for keys in (*paths, *(place.keys for place in schema.places)) if keys}
     return frozenset(read | {"id", "label", "ts", "text", "features"})
 
@@ -83,7 +86,7 @@ def cells_of(options: argparse.Namespace) -> dict[str, Any]:
         raise ConfigError(f"--quote {options.quote} and {other} contradict each other")
     return {
         "delimiter": options.delimiter or "",
-        "missing": ("", *filter(None, options.missing.split(","))),
+        "missing": ("", *missing_cells(options.missing)),
         "decimal": options.decimal or "",
         "thousands": options.thousands or "",
         "quoting": options.quoting,
@@ -95,6 +98,21 @@ def cells_of(options: argparse.Namespace) -> dict[str, Any]:
         "format": options.format or "",
         "member": options.member or "",
     }
+
+
+def missing_cells(given: str) -> list[str]:
+    """Return the cells that mean a missing value: a whole number also with a fraction of zeros.
+
+    Examples:
+        >>> missing_cells("NA,-9")
+        ['NA', '-9', '-9.0', '-9,0', '-9.00', '-9,00', '-9.000', '-9,000', '-9.0000', '-9,0000']
+    """
+    found = []
+    for cell in filter(None, given.split(",")):
+        found.append(cell)
+        if cell.removeprefix("-").isdecimal():
+            found += [f"{cell}{point}{zeros}" for zeros in _ZEROS for point in ".,"]
+    return found
 
 
 def given_columns(options: argparse.Namespace) -> dict[str, str | None]:

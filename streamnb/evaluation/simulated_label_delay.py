@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from streamnb.evaluation.holdout import Row
 from streamnb.events import LabelRecord
 from streamnb.formats.codec import encode_label
 from streamnb.formats.event_schema import EventSchema
-from streamnb.formats.json_paths import parse_path
+from streamnb.formats.json_paths import parse_path, render_path
 from streamnb.values.parameter_checks import pluralize
 
 LABELS = "labels"
@@ -36,15 +37,15 @@ _SCORED_ALONE = "evaluation"
 class Feedback(NamedTuple):
     """How labels arrive.
 
-    delays: returns the delay of the next label: events, or seconds.
-        delays: how long after its event the next label comes: events, or seconds.
+    Attributes:
+        delays: returns the delay of an event's label, by the event's JSON value: events, or seconds.
         by_time: whether these are seconds of event time.
         revealed: whether the label of an event comes at all, by the event's JSON value.
         noise: the share of labels that are wrong at first, and are corrected as long again after that.
         generator: draws.
     """
 
-    delays: Callable[[], float]
+    delays: Callable[[Any], float]
     by_time: bool
     revealed: Callable[[Any], bool]
     noise: float
@@ -83,9 +84,9 @@ class Feedback(NamedTuple):
                 ids.add(event_id)
                 value = msgspec.json.decode(raw)
                 if event.label is not None:
-                    verdict = LabelRecord(event_id, event.label, ts=now)
+                    verdict = LabelRecord(event_id, event.label, weight=event.weight, ts=now)
                     if self.revealed(value):
-                        self._schedule(due, verdict, now, known, len(ids))
+                        self._schedule(due, verdict, value, known, len(ids))
                     else:
                         silent.append(verdict)
                 sent = _without_label(value, event_id, schema)
@@ -121,18 +122,19 @@ class Feedback(NamedTuple):
         self,
         due: list[tuple[float, int, LabelRecord]],
         verdict: LabelRecord,
-        now: float,
+        value: Any,
         known: list[str],
         n: int,
     ) -> None:
-        at, label = now + self.delays(), str(verdict.label)
+        """Add when a label is due; `verdict` has the time of its event, and `value` is that."""
+        at, label = (verdict.ts or 0.0) + self.delays(value), str(verdict.label)
         if label not in known:
             known.append(label)
         if self.noise and len(known) > 1 and self.generator.random() < self.noise:
             others = [one for one in known if one != label]
             wrong = others[int(self.generator.integers(len(others)))]
             heapq.heappush(due, (at, 2 * n, msgspec.structs.replace(verdict, label=wrong, ts=at)))
-            at += self.delays()
+            at += self.delays(value)
         heapq.heappush(due, (at, 2 * n + 1, msgspec.structs.replace(verdict, ts=at)))
 
 
@@ -140,22 +142,36 @@ def feedback_of(delay: str | None, reveal: str | None, noise: float, seed: int) 
     """Return the feedback that the flags define. Raises ConfigError."""
     generator = np.random.default_rng(seed)
     text = delay or "0"
+    if text.startswith("$"):
+        keys = parse_path(text)
+        delays_of = partial(_events_between, keys)
+        return Feedback(delays_of, False, _revealed(reveal, generator), noise, generator)
     kind, _, mean = text.rpartition(":")
     by_time = not mean.isdecimal()
     length = parse_duration(mean) if by_time else float(mean)
     if kind not in {"", "exponential"} or length is None or not math.isfinite(length):
         raise ConfigError(
             f"--delay is {text!r}; expected a number of events, such as 500, a time with its unit, such as "
-            "2h, or exponential: and the mean of one of these"
+            "2h, exponential: and the mean of one of these, or a path such as $.delay"
         )
 
-    def delays() -> float:
+    def delays(_: Any) -> float:
         if not kind:
             return length
         drawn = generator.exponential(length)
         return float(drawn) if by_time else float(math.ceil(drawn))
 
     return Feedback(delays, by_time, _revealed(reveal, generator), noise, generator)
+
+
+def _events_between(keys: tuple[str, ...], value: Any) -> float:
+    """Return the delay of a label that comes after a number of other events, which an event has at a path."""
+    n = _at(value, keys)
+    if n is None:
+        return 0.0
+    if type(n) not in {int, float} or not 0 <= n < math.inf:
+        raise ConfigError(f"--delay {render_path(keys)}: an event has {n!r} there, not a number of events")
+    return float(n) + 1.0
 
 
 def _revealed(reveal: str | None, generator: np.random.Generator) -> Callable[[Any], bool]:

@@ -7,6 +7,7 @@ becomes a JSON array that begins with the fault, and thus a dead letter.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -61,7 +62,7 @@ def arff_events(source: EventSource) -> Iterator[bytes]:
             except ValueError as error:
                 yield source.faulty("arff", error, stripped)
             else:
-                yield source.event(cells, stripped, rows.columns)
+                yield source.event(cells, stripped, rows.columns, **rows.weight)
 
 
 def _with_label(attributes: Sequence[ArffAttribute], source: EventSource) -> CsvColumns:
@@ -96,6 +97,7 @@ class _ArffRows:
 
     Attributes:
         columns: the roles of cells; missing cells are already left out.
+        weight: the field of the current row's weight, if it has one that is read.
     """
 
     def __init__(self, attributes: Sequence[ArffAttribute], columns: CsvColumns, source: EventSource) -> None:
@@ -113,10 +115,11 @@ class _ArffRows:
             for one in attributes
             if (default := one.default) is not None and default not in {*columns.missing} - {""}
         }
-        self._has_weights = False
+        self.weight: dict[str, float] = {}
 
     def cells(self, line: str) -> Row:
         """Return the values of a row by name, without missing ones. Raises ValueError for a faulty row."""
+        self.weight = {}
         if line.startswith("{"):
             found = self._sparse(line)
         else:
@@ -124,7 +127,7 @@ class _ArffRows:
             is_plain = "'" not in line and '"' not in line
             tokens = _split(line, width)
             if len(tokens) == width + 1 and (weight := _WEIGHT.fullmatch(tokens[-1])):
-                self._note_weight(weight[1])
+                self._read_weight(weight[1])
                 tokens.pop()
             if len(tokens) != width:
                 raise ValueError(f"{pluralize(len(tokens), 'value')}, the header has {width}")
@@ -164,7 +167,7 @@ class _ArffRows:
             if weight is None and not rest.lstrip().startswith("%"):
                 raise ValueError(f"{rest!r} stands after the sparse row")
             if weight is not None:
-                self._note_weight(weight[1])
+                self._read_weight(weight[1])
         found: Row = dict(self._defaults)
         seen = set[int]()
         for entry in _entries(line[1:end]):
@@ -176,12 +179,13 @@ class _ArffRows:
             found[self._names[place]] = self._value(place, token.strip())
         return {name: value for name, value in found.items() if value is not None}
 
-    def _note_weight(self, text: str) -> None:
+    def _read_weight(self, text: str) -> None:
         weight = float(text)  # raises ValueError
-        if weight != 1.0 and not self._has_weights:
-            self._has_weights = True
-            what = f"weights of rows, such as {text}, are not read: each event counts once"
-            self._source.note(Message("weights-not-read", what, line=self._source.line))
+        if not math.isfinite(weight):
+            raise ValueError(f"{text!r} is not a weight")
+        self._source.note_weight(text, weight)
+        if self.columns.has_weights:
+            self.weight = {"weight": weight}
 
 
 def _as_name(convert: Convert) -> Convert:

@@ -17,6 +17,7 @@ _VALUE = re.compile(rf"\s*({_NAME})\s*,?")
 _NUMERIC = {"numeric", "real", "integer"}
 _ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_LONGEST_PATTERN = 200  # characters
 _ISO = "yyyy-MM-dd'T'HH:mm:ss"
 _PATTERN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z'])")
 _DIRECTIVES = {
@@ -141,6 +142,8 @@ def _number(token: str) -> float | None:
 
 def _date(number: int, name: str, pattern: str) -> Convert:
     """Return a converter of dates to RFC 3339 date-times; a date without a zone is in UTC."""
+    if len(pattern) > _LONGEST_PATTERN:
+        raise LogError(f"line {number}: the date pattern of {name!r} has {len(pattern)} characters")
     directives = "".join(_directive(number, name, found) for found in _PATTERN.finditer(pattern))
     try:
         datetime.strptime("", directives)  # noqa: DTZ007  to compile the pattern

@@ -258,12 +258,17 @@ def _read_event(record: Any, schema: EventSchema, key: bytes | None = None, reco
                 refuse("out-of-range", place.keys, f"expected one of {some_of(place.values)}")
     if schema.open_features:
         x |= _read_open(look_up(record, ("features",)), schema.claimed)
-    return Event(event_id, x, label, 1.0, ts)
+    return Event(event_id, x, label, _read_weight(record, schema), ts)
 
 
 def _now(ts: float | None, schema: EventSchema, recorded: float) -> float | None:
     """Return the time of an event, from which the age of other times is counted."""
     return ts if ts is not None or schema.clock != "log" or not 0.0 < recorded < LATEST else recorded
+
+
+def _read_weight(record: Any, schema: EventSchema) -> float:
+    weight = look_up(record, schema.weight_keys) if schema.weight_keys else None
+    return 1.0 if weight is None or schema.weight_keys is None else _weight(weight, schema.weight_keys)
 
 
 def _read_time(record: Any, schema: EventSchema) -> float | None:

@@ -89,6 +89,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
         must_have_label: whether a header without the label's column is rejected, whatever its name.
         is_one_of_many: whether other files may have the labels that this one lacks.
         has_content_ids: whether made ids depend on the content of the file.
+        has_weights: whether the schema reads weights of rows that a format has, as field `weight`.
         makes_ids: whether events of JSON without any id get one.
         leaves_out_dates: whether columns of dates are left out, unless they are declared.
         flat: names of fields of flat JSON objects that do not become features; None leaves all in place.
@@ -121,6 +122,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
     must_have_label: bool = False
     is_one_of_many: bool = False
     has_content_ids: bool = False
+    has_weights: bool = False
     makes_ids: bool = False
     leaves_out_dates: bool = False
     flat: frozenset[str] | None = None

@@ -51,6 +51,7 @@ from streamnb.formats.table_dialect import (
     GivenDialect,
     LineRecorder,
     TableDialect,
+    is_second_header,
     sniff_dialect,
     usual_width,
 )
@@ -288,6 +289,12 @@ class _Rows:
                 f"c{place + 1}" for place in range(self._usual_width or len(rows[0] if rows else ()))
             ]
         self.findings = _dialect_findings(dialect, given, first, self.header)
+        if dialect.has_header and given.has_header is None and is_second_header(self.sample):
+            skipped = some_of(list(filter(None, self.sample.pop(0))))
+            next(filter(None, self._reader))
+            self.findings.append(
+                f"{skipped} skipped, a second line of the header (--header reads it as a row)"
+            )
 
     def _unmark_header(self, columns: CsvColumns) -> None:
         """Remove the mark of a comment before the first name, if that is then a role: ``#id``."""

@@ -76,6 +76,7 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
         id_path: path of the event's id.
         label_path: path of the event's label.
         ts_path: path of the event's time; None ignores it.
+        weight_path: path of the event's weight in examples; None counts each event once.
         entity_path: path of the event's entity, which becomes the attribute `ENTITY`, a name that no other
             attribute may have; "" is the key of its record, None ignores it.
         max_bytes: maximum size of a record that is decoded.
@@ -95,6 +96,7 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
     ts_path: str | None = "$.ts"
     max_bytes: int = 1 << 20
     entity_path: str | None = None
+    weight_path: str | None = None
     clock: Literal["log", "event"] = "log"
     aliases: Mapping[str, str] = {}
 
@@ -109,7 +111,7 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
                 raise ConfigError(f"attributes: the name {name!r} is given twice")
         if self.entity_path is not None and ENTITY in names:
             raise ConfigError(f"attributes: the name {ENTITY!r} is reserved for the entity of an event")
-        _ = self.id_keys, self.label_keys, self.ts_keys, self.entity_keys, self.places
+        _ = self.id_keys, self.label_keys, self.ts_keys, self.weight_keys, self.entity_keys, self.places
 
     @cached_property
     def id_keys(self) -> tuple[str, ...]:
@@ -127,6 +129,11 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
         return None if self.ts_path is None else parse_path(self.ts_path)
 
     @cached_property
+    def weight_keys(self) -> tuple[str, ...] | None:
+        """The keys of `weight_path`."""
+        return None if self.weight_path is None else parse_path(self.weight_path)
+
+    @cached_property
     def entity_keys(self) -> tuple[str, ...] | None:
         """The keys of `entity_path`; None if the entity is the record's key, or is not read."""
         return parse_path(self.entity_path) if self.entity_path else None
@@ -142,7 +149,8 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
     def claimed(self) -> frozenset[str]:
         """The entries of ``$.features`` that are not open."""
         names = {place.name for place in self.places}
-        optional = (self.ts_keys or (), self.entity_keys or (), *(place.keys for place in self.places))
+        optional = [self.ts_keys or (), self.weight_keys or (), self.entity_keys or ()]
+        optional += [place.keys for place in self.places]
         read = [self.id_keys, self.label_keys, *optional]
         names |= set() if self.entity_path is None else {ENTITY}
         return frozenset(names | {keys[1] for keys in read if keys[:1] == ("features",) and keys[1:]})

@@ -71,6 +71,7 @@ class EventSource:
                 self.columns = msgspec.structs.replace(columns, encoding=self.encoding)
         self.line, self.share = 0, 0.0
         self._position, self._has_undecoded, self._rows = position, False, 0
+        self._has_weights = False
         self.ids = RowIds(name, has_content=columns.has_content_ids)
 
     @property
@@ -127,6 +128,14 @@ class EventSource:
             more: further fields of the event, outside its features.
         """
         return self.encoded(event_of(cells, self.next_id(content), columns) | more)
+
+    def note_weight(self, text: str, weight: float) -> None:
+        """Note the first weight of a row other than 1, if the schema reads none."""
+        if weight != 1.0 and not self._has_weights and not self.columns.has_weights:
+            self._has_weights = True
+            what = f"weights of rows, such as {text}, are not read, and each event counts once: "
+            what += "--set events.weight=$.weight reads them"
+            self.note(Message("weights-not-read", what, line=self.line))
 
     def faulty(self, kind: str, why: object, content: bytes | str) -> bytes:
         """Return what stands for the next row if it is not an event: a dead letter with the reason."""

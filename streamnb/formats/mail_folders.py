@@ -120,6 +120,10 @@ def trec_index_events(source: EventSource) -> Iterator[bytes]:
     if source.name == "-":
         raise LogError("an index of mails is read from a file: its paths are relative to it")
     steps, later = _steps(source)
+    if n_partial := sum(judgement.istitle() for judgement, _ in steps):
+        text = f"gives {pluralize(n_partial, 'label')} later or never, and each is read at once: "
+        text += "`evaluate --delay '$.delay' --reveal '$.feedback'` gives them as the index does"
+        source.note(Message("labels-partial", text, count=n_partial))
     reader, base = MailEvents(source, "judgement"), Path(source.name).parent
     for number, (judgement, path) in enumerate(steps):
         file = base / path

@@ -289,6 +289,25 @@ def _is_header(rows: Sequence[Sequence[str]], names: frozenset[str], *, is_sure:
     return not repeats and not is_sure
 
 
+def is_second_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row below the header names the columns again, as with units.
+
+    It has a word in each column of numbers, at least one, and in no column a cell that occurs again.
+    """
+    first, *below = [list(map(str.strip, row)) for row in rows[: 1 + _ROWS]] or [[]]
+    below = [row for row in below if len(row) == len(first)]
+    n_numeric = 0
+    for cell, *column in zip(first, *below, strict=True) if len(below) >= _LEAST else ():
+        cells = [one for one in column if one.lower() not in _MARKERS]
+        if cells and 10 * sum(map(_is_number, cells)) >= 9 * len(cells):
+            if _is_number(cell) or (cell and cell.lower() in _MARKERS):
+                return False
+            n_numeric += cell != ""
+        elif cell and cell in cells:
+            return False
+    return n_numeric > 0
+
+
 def _is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell) is not None
 

@@ -100,9 +100,11 @@ class _VowpalLines:
             raise ValueError(
                 f"{len(fields)} fields before the bar, expected at most label, importance and base"
             )
-        if more and finite_number(more[0]) != 1.0:
-            text = f"importances, such as {more[0]}, are not read: each event counts once"
-            self._note_once(Message("weights-not-read", text, line=self._source.line))
+        if more:
+            weight = finite_number(more[0])
+            self._source.note_weight(more[0], weight)
+            if self._source.columns.has_weights:
+                record["weight"] = weight
         record["label"] = label_name(label)
         return record
 

@@ -67,6 +67,7 @@ def schema(config: Config) -> EventSchema:
         id_path=config.events.id,
         label_path=config.events.label,
         ts_path=config.events.ts or None,
+        weight_path=config.events.weight or None,
         max_bytes=config.events.max_bytes,
         entity_path=(config.events.entity or "") if config.model.reads_entity else None,
         clock=config.events.clock,

@@ -110,6 +110,7 @@ MESSAGES: Mapping[str, Level] = {
     "label-chosen": _INFO,
     "files-left-out": _WARNING,
     "label-zero": _WARNING,
+    "labels-partial": _WARNING,
     "weights-not-read": _WARNING,
     "field-absent": _WARNING,
     "text-as-value": _WARNING,

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from streamnb.evaluation.data_quality import DataQuality, InputOrigin
+from streamnb.evaluation.event_input import missing_cells
 from streamnb.formats.event_columns import CsvColumns
 from streamnb.formats.event_csv import rows_to_events
 from streamnb.formats.event_files import read_events, read_rows_order
@@ -607,3 +608,65 @@ def test_options_that_say_nothing_of_a_file_are_refused(told, tmp_path, capsys, 
 def test_standard_input_that_is_closed_is_an_error(told, monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     assert told("evaluate", "-")[::2] == (1, "streamnb: -: standard input is closed\n")
+
+
+SENTINELS = {
+    "-999": ("-999", [n % 30 for n in range(90)]),
+    "-999.00": ("-999", [n % 30 + 0.25 for n in range(90)]),
+    "9999": ("9999", [n % 30 for n in range(90)]),
+    "99": ("99", [n % 20 for n in range(90)]),
+    "-1e30": ("-1e+30", [n * 1.5 for n in range(90)]),
+    "65535": ("65535", [n % 900 for n in range(90)]),
+}
+
+
+@pytest.mark.parametrize("cell", SENTINELS)
+def test_a_number_that_stands_for_a_missing_one_is_named(cell):
+    name, values = SENTINELS[cell]
+    cells = [cell if n % 9 == 4 else value for n, value in enumerate(values)]
+    told = odd(cells)
+    remedy = f"--missing={name} takes them as missing"
+    assert told == [
+        f"$.features.x: 10 numbers far from all others, {name}, as is written for a missing one: {remedy}"
+    ]
+    values = [float(cell) if n % 9 == 4 else value for n, value in enumerate(values)]
+    assert len(odd(values, LINES)) == 1
+    assert "leave these out" in odd(values, LINES)[0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [n % 120 for n in range(240)],  # 99 is one of them
+        [-999 if n == 7 else n % 30 for n in range(90)],  # once
+        [-9 if n % 5 == 0 else n for n in range(90)],  # near the others
+        [999 if n % 2 else 0 for n in range(90)],  # a code
+        [2 ** (n % 20) if n % 9 else 99_999 for n in range(180)],  # among them
+    ],
+)
+def test_a_number_that_may_be_one_is_not_taken_for_a_missing_one(values):
+    assert not [text for text in odd(values) if "far from all others" in text]
+
+
+def test_a_whole_number_that_is_missing_is_missing_with_zeros_behind_it():
+    missing = ("", *missing_cells("-999,NA"))
+    lines = ["id,x\n", "1,-999\n", "2,-999.00\n", "3,NA\n", "4,-999.5\n", '5,"-999,0"\n']
+    events = [json.loads(raw) for raw in rows_to_events(lines, CsvColumns(missing=missing, decimal="."))]
+    assert [event.get("features", {}).get("x") for event in events] == [None, None, None, -999.5, None]
+
+
+def test_missing_cells_of_a_repeated_option_add_up(told, tmp_path):
+    cells = [*range(40), "none given", "ask"]
+    (tmp_path / "e.csv").write_text(
+        "x,label\n" + "".join(f"{cell},{'ab'[n % 2]}\n" for n, cell in enumerate(cells))
+    )
+    given = ["--missing", "ask", "--missing=none given"]
+    assert told("evaluate", "e.csv", "--json", *given)[::2] == (0, "")
+    assert "none given" in told("evaluate", "e.csv", "--json", *given[:2])[2]
+
+
+@pytest.mark.parametrize("cell", ["9" * 200_000, "9" * 200_000 + "x", "1" + "," * 100_000, "." * 100_000])
+def test_a_long_cell_takes_linear_time(cell):
+    """Patterns that take quadratic time would need minutes."""
+    lines = ["id,x,label\n", *(f"{n},{cell if n == 3 else n},a\n" for n in range(9))]
+    assert len([*rows_to_events(lines, CsvColumns())]) == 9

@@ -238,6 +238,32 @@ def test_a_repeated_header_is_skipped_and_noted():
     assert (columns.has_header, len(events)) == (True, 2), "no value of it occurs in another row"
 
 
+@pytest.mark.parametrize("second", ["degC,,class", "degC,km/h,class", ",km/h,"])
+def test_a_second_line_of_the_header_is_skipped_and_said(second):
+    rows = "".join(f"{n}.5,{n},{'ab'[n % 2]}\n" for n in range(20))
+    events, notes, _ = sniffed(f"t,v,label\n{second}\n{rows}")
+    named = ", ".join(filter(None, second.split(",")))
+    text = f"read with {named} skipped, a second line of the header (--header reads it as a row)"
+    assert (len(events), notes) == (20, [text])
+    assert {event["label"] for event in events} == {"a", "b"}
+    events, notes, _ = sniffed(f"t,v,label\n{second}\n{rows}", has_header=True)
+    assert (len(events), notes) == (21, [])
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "NA,1,a",  # a missing number
+        "low,1,c",  # a word in one of two columns of numbers
+        "low,fast,a",  # a label that occurs again
+        "1,2,class",
+    ],
+)
+def test_a_row_with_words_among_numbers_is_a_row(first):
+    rows = "".join(f"{n}.5,{n},{'ab'[n % 2]}\n" for n in range(20))
+    assert len(sniffed(f"t,v,label\n{first}\n{rows}")[0]) == 21
+
+
 @pytest.mark.parametrize("name", ["", "Unnamed: 0", "Unnamed: 0.1"])
 def test_the_index_of_a_frame_is_left_out_and_said(name):
     rows = "".join(f"{(7 * i) % 30},{'ab'[i % 2]},{i % 4}\n" for i in range(30))

@@ -6,7 +6,7 @@ import argparse
 import json
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -223,10 +223,14 @@ def _sample(
     )
     lost = set[str]()
     declared: dict[str, tuple[str, tuple[str, ...]]] = {}
+    options.has_weights = False
 
     def take(message: Message) -> None:
         if message.event == "attributes-declared":
             declared.update(message.fields["attributes"])
+            return
+        if message.event == "weights-not-read":
+            options.has_weights = True
             return
         lost.update(message.fields["columns"] if message.event == "digits-lost" else ())
         note(message)
@@ -245,6 +249,17 @@ def _sample(
         marker in one.values for one in seen.values() for marker in columns.markers
     ):
         options.missing = ",".join(filter(None, [options.missing, *columns.markers]))
+    _decide_kinds(options, seen, declared, lost)
+    return raws, seen, n
+
+
+def _decide_kinds(
+    options: argparse.Namespace,
+    seen: Mapping[Keys, FieldSummary],
+    declared: Mapping[str, tuple[str, tuple[str, ...]]],
+    lost: Container[str],
+) -> None:
+    """Set the kinds of attributes that the file declares, or that lose digits or units as numbers."""
     for path, one in seen.items():
         if path[0] == "features" and path[-1] in declared:
             one.decided, one.declared = declared[path[-1]]
@@ -254,7 +269,6 @@ def _sample(
             one.decided = f"(numbers {notation.what}: write plain ones)"
         elif len(one.values) > _MOST_NAMES and units_of(one):
             one.decided = "(numbers with a unit: write the numbers alone)"
-    return raws, seen, n
 
 
 def _write_down(options: argparse.Namespace, columns: CsvColumns) -> None:
@@ -466,6 +480,7 @@ def _proposed(
             lines.append(f"# ts = {literal(render_path(path))}  # {printable(_why_unread(path, seen[path]))}")
         else:
             lines.append(f'# {role} = "$.{role}"  # no field looks like it')
+    lines += ['weight = "$.weight"  # of rows of the file'] * options.has_weights
     return "\n".join([*lines, *_attributes(places, text, seen, n), ""])
 
 

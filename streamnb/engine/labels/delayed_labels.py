@@ -33,6 +33,7 @@ from streamnb.kernels.array_types import Floats, Ints
 from streamnb.models.interface.stream_model import StreamModel
 from streamnb.scoring.prequential_scores import ProgressiveValidation
 from streamnb.scoring.revisable_scores import ServedScores
+from streamnb.values.example_weights import HEAVIEST
 from streamnb.values.state_validation import count, state_errors, tally
 from streamnb.values.type_aliases import Codes
 
@@ -129,7 +130,8 @@ class DelayedLabels:
                 self.outcomes["early"] += len(said)
             if label is not None:
                 self.store.by_source[IN_EVENT] += 1
-                own = record.timestamp, label, weight * share, record.partition, record.offset
+                shared = min(weight * share, float(HEAVIEST))
+                own = record.timestamp, label, shared, record.partition, record.offset
                 said = (*said, SourceLabel(IN_EVENT, *own))
             found.append(said)
         return found

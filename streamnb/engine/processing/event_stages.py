@@ -108,10 +108,12 @@ class JoinLabels:
         """Replace labels inside events by the labels in force; count those that a pause skips."""
         state, late = self._state, self._state.late
         state.count_skipped(batch.labels)
+        share = 1.0 if late is None else late.settings.weights.get(IN_EVENT, 1.0)
+        if state.settings.schema.weight_path is not None or is_below_unit(share):
+            rows = zip(batch.labels, batch.weights, strict=True)
+            state.tally.small_weights += sum(y is not None and is_below_unit(w * share) for y, w in rows)
         if late is None:
             return
-        if is_below_unit(late.settings.weights.get(IN_EVENT, 1.0)):
-            state.tally.small_weights += len(batch) - batch.labels.count(None)
         late.join(batch)
         if len(batch) == 1:
             self._admission.admits({batch.labels[0]})  # only the resolved label takes capacity

@@ -172,7 +172,7 @@ class LabelRecount:
         words = {source: word for source, word in words.items() if not self._is_void(source, word)}
         if event.label is not None:
             self._sources.add(IN_EVENT)
-            weight = event.weight * settings.weights.get(IN_EVENT, 1.0)
+            weight = min(event.weight * settings.weights.get(IN_EVENT, 1.0), float(HEAVIEST))
             words[IN_EVENT] = _SourceEntry(place, True, event.label, weight)
         one = self._waiting[self._next] = _WaitingEvent(event, recorded, self._taken, words)
         self._newest[event.id] = self._next
