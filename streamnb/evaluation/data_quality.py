@@ -20,6 +20,7 @@ from streamnb.features.number_notation import (
     COMMA_AND_POINTS,
     QUOTED,
     Notation,
+    are_like_ids,
     dates_of,
     has_long_digits,
     is_rounded,
@@ -333,6 +334,11 @@ class DataQuality:
             # `column_checks` names a column that numbers the rows.
             remedy = self.origin.remedy("id", path)
             yield "rising", f"whole numbers that only rise, as ids do, are taken for an amount: {remedy}"
+        elif self.origin.is_table and are_like_ids(one):
+            text = (
+                "whole numbers of equally many digits, nearly all different, as ids have, are taken for an "
+            )
+            yield "ids", f"{text}amount: {self.origin.remedy('id', path)}, or --drop leaves it out"
         if is_rounded(one):
             text = "whole numbers beyond 2^53 are rounded, so that neighbours become one: write strings, or "
             yield "rounded", f'{text}declare kind = "nominal" in [[attributes]]'
@@ -342,6 +348,8 @@ class DataQuality:
         decimal = self.origin.decimal
         if notation.written:
             return notation, notation.written
+        if notation.decimal != decimal and float in map(type, self.seen[path].values):
+            return notation, f"others have {decimal!r} as decimal separator; write all in one notation"
         others = {at: self.seen[at] for at in self.seen if at != path and self._may_be_number(at)}
         if notation.decimal == "," != decimal:
             ungrouped = {at: other for at, other in others.items() if not may_be_grouped(other)}

@@ -22,6 +22,7 @@ from streamnb.values.parameter_checks import pluralize
 _MOST = 0.9  # share of the strings of a column in this notation
 _MOST_AMONG_WORDS = 2 / 3  # share of numbers, if many different words are among them
 _FEW = 3  # distinct unknown strings that may mark missing numbers
+_ID_DIGITS = 8
 _CODES = 10  # up to this number of distinct integers, fractions or dates may be codes
 _LONGEST_EXAMPLE = 30
 _MARKERS = frozenset(
@@ -361,6 +362,14 @@ def has_long_digits(seen: FieldSummary) -> bool:
 def _is_beyond_exact(digits: str) -> bool:
     digits = digits.lstrip("+-0")
     return len(digits) > len(str(_EXACT)) or int(digits or "0") > _EXACT
+
+
+def are_like_ids(seen: FieldSummary) -> bool:
+    """Return whether values are long whole numbers of one length, nearly all different, as ids are."""
+    if seen.types != {int} or not seen.differ:
+        return False
+    lengths = {len(str(value)) for value in seen.values}
+    return len(lengths) == 1 and lengths.pop() >= _ID_DIGITS
 
 
 def dates_of(seen: FieldSummary) -> str:

@@ -77,6 +77,9 @@ NOT_DECODED = "and becomes a dead letter: --encoding NAME sets the encoding of t
 TIME_PARTS = "`streamnb init` shows which parts can be read"
 """The remedy for dates, for messages."""
 
+_TOTALS = frozenset(
+    "total totals sum subtotal summe gesamt gesamtsumme insgesamt totale somme suma soma totaal".split()
+) | {"grand total", "sum total"}
 _WHOLE_LABEL = re.compile(r"(-?[1-9][0-9]*|-?0)\.0+")
 
 
@@ -208,10 +211,12 @@ class _RowReader:
         self._points = _PointNotes(note, columns)
         self._has_markers = bool(notation.markers)
         self._fitting = self._labelled = 0
+        self._last: list[str] = []
 
     def read(self, number: int, row: list[str]) -> Row:
         """Return the event of a row."""
         self._fitting += 1
+        self._last = row
         cells = dict(zip(self._header, row, strict=True))
         self._points.look(number, cells)
         for name in self._left_out:
@@ -231,6 +236,9 @@ class _RowReader:
         """Report the findings of all rows. Raises LogError if a label is required and no row has one."""
         self._lost.report()
         self._points.report()
+        if self._fitting > 1 and _is_total(self._last):
+            text = f"row {self._fitting - 1}, the last, looks like a row of totals, and is read as an event"
+            self._note(Message("totals-row", text, row=self._fitting - 1))
         if self._columns.must_have_label and self._fitting and not self._labelled:
             rows = pluralize(self._fitting, "row")
             why = f"no event has a label: column {self._columns.label!r} is empty in all {rows}"
@@ -463,6 +471,12 @@ class _PointNotes:
             text = f"column {name}{more}: {reading}"
             self._note(Message("decimal-point-ambiguous", text, columns=list(found), cell=cell))
         self._is_done = True
+
+
+def _is_total(row: Sequence[str]) -> bool:
+    """Return whether a row has an empty cell, and its first word is one for a sum."""
+    words = [word for cell in row if (word := cell.strip(" :.\t").lower())]
+    return len(words) < len(row) and words[:1] != [] and words[0] in _TOTALS
 
 
 def _as_it_is(cell: Any) -> Any:

@@ -104,7 +104,9 @@ def sniff_dialect(lines: Sequence[str], given: GivenDialect) -> TableDialect:
     if sep is not None:
         start = _first_line(lines, start + 1)
     delimiter = given.delimiter or ("" if sep is None else sep[1])
-    if given.skipped is None and sep is None:
+    if not delimiter and start < len(lines) and lines[start].strip(_ENDS + '"') in given.names:
+        delimiter = ","  # of a single column, in which blanks are words
+    elif given.skipped is None and sep is None:
         start = _start_of_table(lines, start, delimiter, given)
     table = [line for line in lines[start:] if not (given.comment and line.startswith(given.comment))]
     others, skips_blanks = "", len(delimiter) > 1

@@ -120,6 +120,7 @@ MESSAGES: Mapping[str, Level] = {
     "decimal-point-ambiguous": _WARNING,
     "digits-lost": _WARNING,
     "times-odd": _WARNING,
+    "totals-row": _WARNING,
     "ids-repeated": _WARNING,
     "labels-alike": _WARNING,
     "labels-like-missing": _WARNING,

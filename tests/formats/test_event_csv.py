@@ -648,6 +648,27 @@ def test_a_number_that_may_be_one_is_not_taken_for_a_missing_one(values):
     assert not [text for text in odd(values) if "far from all others" in text]
 
 
+def test_whole_numbers_that_look_like_ids_are_named():
+    draw = random.Random(4)
+    for cells, n in (
+        ([draw.randrange(10**9, 10**10) for _ in range(60)], 1),
+        ([draw.randrange(10**10) for _ in range(60)], 0),  # of several lengths, as amounts have
+        ([draw.randrange(10**6, 10**7) for _ in range(60)], 0),
+        ([10**9 + draw.randrange(9) for _ in range(60)], 0),  # codes
+    ):
+        assert sum("as ids have" in text for text in odd(cells)) == n
+
+
+def test_numbers_in_two_notations_have_no_option():
+    lines = ["id;label;x\n", *(f"{n};{'ab'[n % 2]};{n % 9}{',.'[n % 2]}5\n" for n in range(60))]
+    fields = DataQuality(PLAIN, InputOrigin("e.csv", is_table=True, has_cells=True, decimal=","))
+    for raw in rows_to_events(lines, CsvColumns()):
+        fields.look(raw)
+    (text,) = fields.news(is_over=True)
+    assert "others have ',' as decimal separator; write all in one notation" in text
+    assert "--decimal" not in text
+
+
 def test_a_whole_number_that_is_missing_is_missing_with_zeros_behind_it():
     missing = ("", *missing_cells("-999,NA"))
     lines = ["id,x\n", "1,-999\n", "2,-999.00\n", "3,NA\n", "4,-999.5\n", '5,"-999,0"\n']

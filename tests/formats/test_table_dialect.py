@@ -228,6 +228,25 @@ def test_a_plain_table_says_nothing():
         assert sniffed(text)[1] == []
 
 
+@pytest.mark.parametrize("last", ["Summe;;74,5;", ";Total:;;", "grand total;1;2;"])
+def test_a_row_of_totals_at_the_end_is_named(last):
+    rows = "".join(f"k{n};{n};{n},5;{'ab'[n % 2]}\n" for n in range(20))
+    for end, said in (
+        (last, ["row 20, the last, looks like a row of totals, and is read as an event"]),
+        ("k9;;;a", []),
+    ):
+        notes = []
+        table = TableEvents(io.StringIO(f"name;n;x;label\n{rows}{end}\n"), CsvColumns(), notes.append)
+        assert len([*table]) == 21
+        assert [note for note in notes if note.event == "totals-row"] == said
+
+
+def test_a_single_column_of_texts_is_no_table_of_words():
+    events, notes, columns = sniffed("text\n" + "".join(f"hello {n}\n" for n in range(20)))
+    assert ([event["text"] for event in events][:2], notes) == (["hello 0", "hello 1"], [])
+    assert columns.has_header
+
+
 def test_a_repeated_header_is_skipped_and_noted():
     notes = []
     lines = ["id,x\n", "1,2\n", "id,x\n", "3,4\n", "id,x\n"]

@@ -116,7 +116,7 @@ ONLY_IN = {
     "pyarrow": {"evaluation/prediction_files.py", "formats/arrow_events.py", "formats/parquet_events.py", "spark/partition_worker.py"},
     "pyspark": {"spark/job.py"},
     "zstandard": {"formats/compressed_input.py", "persistence/compressed_files.py"},
-    "tqdm": {"cli/commands/verify.py", "cli/compilation_progress.py", "evaluation/event_input.py"},
+    "tqdm": {"cli/commands/verify.py", "cli/compilation_progress.py", "evaluation/input_files.py"},
 }  # fmt: skip
 FORBIDDEN_NAMES = {"utils", "common", "base", "helpers"}
 
