@@ -34,7 +34,7 @@ from streamnb.features.number_notation import (
     words_among_numbers,
 )
 from streamnb.features.schema_inference import ENOUGH, RISING, FieldSummary, Keys, look
-from streamnb.features.sentinels import sentinels_of
+from streamnb.features.sentinels import sentinel_remedy
 from streamnb.formats.codec import decode_event
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.event_validity import LATEST
@@ -307,21 +307,13 @@ class DataQuality:
             yield "markers", f"numbers, but for {told}, each {taken}"
         if notation is not None and (words := words_among_numbers(one)):
             yield "words", f"numbers, but for {odd_cells(one, words, what)}, each {taken}"
-        if is_open and self._learns and (found := sentinels_of(one)):
-            yield "sentinels", self._sentinel_remedy(one, found)
+        if is_open and self._learns and (told := sentinel_remedy(one, has_cells=has_cells)):
+            yield "sentinels", told
         if is_open and has_digits:
             told = "whole numbers beyond 2^53 are taken for names, so that none is rounded; "
             yield "digits", f'{told}kind = "continuous" in [[attributes]] makes numbers of them'
         if is_open and self._learns:
             yield from self._misread_names(path, one)
-
-    def _sentinel_remedy(self, one: FieldSummary, found: list[float]) -> str:
-        count = sum(one.values[value] for value in found)
-        names = ",".join(f"{value:.15g}" for value in found)
-        cells = shlex.quote(names)
-        remedy = f"--missing={cells} takes them as missing" if self.origin.has_cells else "leave these out"
-        what = f"{pluralize(count, 'number')} far from all others, {names}"
-        return f"{what}, as is written for a missing one: {remedy}"
 
     def _misread_names(self, path: Keys, one: FieldSummary) -> Iterator[tuple[str, str]]:
         """Yield the remedies for names and times that are taken for amounts or for single values."""

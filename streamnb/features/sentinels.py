@@ -1,24 +1,42 @@
-"""Numbers that stand for a missing one, such as -999, in a column of numbers.
+"""Numbers that mark missing values, such as -999, in a column of numbers.
 
-A sentinel is a number that people and programs write for a missing one, is repeated often, and is far from
-all other numbers of its column.
+A sentinel is a number that people and programs write for a missing value, that occurs often, and that is far
+from all other numbers of its column.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 
 from streamnb.features.schema_inference import FieldSummary
+from streamnb.values.parameter_checks import pluralize
 
 _LEAST, _SHARE = 3, 0.01  # events, and their share, that a sentinel has
 _FEWEST = 5  # distinct other numbers
 _REPEATED = re.compile(r"([1-9])\1+")  # 99, -999, 8888
-_LIMITS = frozenset({32767, 65535, 2**31 - 1, 2**32 - 1, 2**15, 2**31})  # of integers, without the sign
+_LIMITS = frozenset({32767, 65535, 2**31 - 1, 2**32 - 1, 2**15, 2**31})  # limits of integers, without the sign
 _HUGE = 1e20
 
 
+def sentinel_remedy(seen: FieldSummary, *, has_cells: bool) -> str:
+    """Return the sentinels of a column and how to remove them, for a message; empty if it has none.
+
+    Args:
+        seen: the column.
+        has_cells: whether options of text files describe its cells.
+    """
+    found = sentinels_of(seen)
+    if not found:
+        return ""
+    count, names = sum(seen.values[value] for value in found), ",".join(f"{value:.15g}" for value in found)
+    remedy = f"--missing={shlex.quote(names)} takes them as missing" if has_cells else "leave these out"
+    what = f"{pluralize(count, 'number')} far from all others, {names}"
+    return f"{what}, as is written for a missing value: {remedy}"
+
+
 def sentinels_of(seen: FieldSummary) -> list[float]:
-    """Return the numbers of a column that probably stand for missing ones, the most frequent first."""
+    """Return the numbers of a column that probably mark missing values, the most frequent first."""
     if str in seen.types and 2 * seen.strings > seen.n:
         return []
     numbers = {value: n for value, n in seen.values.items() if type(value) in {int, float}}

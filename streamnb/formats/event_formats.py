@@ -180,6 +180,8 @@ FORMATS = (
 )
 """All formats, in the order in which content is compared with them."""
 
+_OLD_BINARY = [one for one in FORMATS if one.name == "arrow-stream"]  # before 0.15 without a signature
+
 FORMAT_NAMES = tuple(one.name for one in FORMATS)
 
 
@@ -232,13 +234,19 @@ def read_as(source: EventSource, form: EventFormat) -> Iterator[bytes]:
     """Yield the events of a source in a format. Raises LogError for content of no format that is read."""
     if not form.is_binary:
         _refuse_other_content(source)
+    elif not form.looks_like(source.start):
+        _refuse_other_content(source, may_be_binary=form in _OLD_BINARY)
+    if form.is_binary:  # whose text has encodings of its own
+        source.findings = [one for one in source.findings if not one.startswith("encoding ")]
     if not form.has_cells and form is not JSON_LINES:  # whose readers sniff more
         source.report_findings()
     return form.read(source)
 
 
-def _refuse_other_content(source: EventSource) -> None:
+def _refuse_other_content(source: EventSource, *, may_be_binary: bool = False) -> None:
     if what := refused_as(source.start):
         raise LogError(f"is {what}")
-    if not source.encoding.startswith(("utf-16", "utf-32")) and is_binary(source.start):
+    if may_be_binary or source.encoding.startswith(("utf-16", "utf-32")):
+        return
+    if is_binary(source.start):
         raise LogError(f"is binary, of no known format; it begins with {source.start[:8].hex(' ')}")

@@ -16,7 +16,10 @@ _SIGNATURES = (
         rb"SQLite format 3\0",
         "SQLite: `sqlite3 -header -csv FILE 'select * from TABLE'` converts it",
     ),
-    (rb"\x80[\x02-\x05]", "a pickle of Python, which may run code: write Parquet or CSV in its program"),
+    (
+        rb"\x80[\x02-\x05]|\([ld]p0\n|c(?:copy_reg|__builtin__|(?:numpy|pandas|sklearn)[\w.]*)\n",
+        "a pickle of Python, which may run code: write Parquet or CSV in its program",
+    ),
     (rb"\x93NUMPY", "an array of NumPy: `numpy.savetxt` writes it as text"),
     (rb"\x89HDF\r\n", "HDF5: `pandas.read_hdf(FILE).to_parquet(NAME)` converts a table of pandas"),
     (rb"ORC", "ORC: `pyarrow.orc.read_table` and `pyarrow.parquet.write_table` convert it"),

@@ -627,7 +627,7 @@ def test_a_number_that_stands_for_a_missing_one_is_named(cell):
     told = odd(cells)
     remedy = f"--missing={name} takes them as missing"
     assert told == [
-        f"$.features.x: 10 numbers far from all others, {name}, as is written for a missing one: {remedy}"
+        f"$.features.x: 10 numbers far from all others, {name}, as is written for a missing value: {remedy}"
     ]
     values = [float(cell) if n % 9 == 4 else value for n, value in enumerate(values)]
     assert len(odd(values, LINES)) == 1

@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import lzma
+import pickle
+import random
 import re
 import subprocess
 import sys
@@ -965,3 +967,29 @@ def test_without_pyarrow_parquet_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ConfigError, match=r"pip install 'streamnb\[parquet\]'"):
         list(read_events(path))
+
+
+OTHERS = {
+    "a PDF document": b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj\n" * 9,
+    "SQLite": b"SQLite format 3\0" + bytes(range(256)) * 9,
+    "a pickle of Python": pickle.dumps([{"a": 1}] * 9),
+    "a pickle of Python,": pickle.dumps([{"a": 1}] * 9, protocol=0),
+    "an old document of Microsoft Office": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(900),
+    "binary, of no known format": random.Random(1).randbytes(3000),
+    "a tar archive": b"name".ljust(257, b"\0") + b"ustar\x0000" + bytes(600),
+}
+
+
+@pytest.mark.parametrize(
+    "suffix", ["", ".csv", ".arff", ".jsonl", ".mbox", ".eml", ".vw", ".parquet", ".feather", ".avro", ".zip"]
+)
+@pytest.mark.parametrize("what", OTHERS)
+def test_other_content_is_named_whatever_the_name_says(tmp_path, what, suffix):
+    path, notes = tmp_path / f"e{suffix}", []
+    path.write_bytes(OTHERS[what])
+    with (
+        pytest.raises(LogError, match=f"is {what}"),
+        open_counted(path, CsvColumns(), notes.append) as events,
+    ):
+        list(events)
+    assert notes == []
