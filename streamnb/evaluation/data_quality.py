@@ -340,7 +340,7 @@ class DataQuality:
         decimal = self.origin.decimal
         if notation.written:
             return notation, notation.written
-        if notation.decimal != decimal and float in map(type, self.seen[path].values):
+        if notation.decimal != decimal and self.seen[path].strings <= self.seen[path].fractions:
             return notation, f"others have {decimal!r} as decimal separator; write all in one notation"
         others = {at: self.seen[at] for at in self.seen if at != path and self._may_be_number(at)}
         if notation.decimal == "," != decimal:

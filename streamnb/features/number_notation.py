@@ -22,7 +22,7 @@ from streamnb.values.parameter_checks import pluralize
 _MOST = 0.9  # share of the strings of a column in this notation
 _MOST_AMONG_WORDS = 2 / 3  # share of numbers, if many different words are among them
 _FEW = 3  # distinct unknown strings that may mark missing numbers
-_ID_DIGITS = 8
+_ID_DIGITS = 9
 _CODES = 10  # up to this number of distinct integers, fractions or dates may be codes
 _LONGEST_EXAMPLE = 30
 _MARKERS = frozenset(

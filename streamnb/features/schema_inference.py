@@ -89,6 +89,11 @@ class FieldSummary:
         return self.n >= ENOUGH and len(self.values) > min(self.n, MOST_VALUES) / 2
 
     @property
+    def fractions(self) -> int:
+        """Number of the kept values that are numbers with a fraction."""
+        return sum(n for value, n in self.values.items() if type(value) is float)
+
+    @property
     def is_consecutive(self) -> bool:
         """True if each value is an integer, and one above the previous value."""
         return self.rises and len(self.values) == max(self.values) - min(self.values) + 1

@@ -15,7 +15,9 @@ from streamnb.values.parameter_checks import pluralize
 _LEAST, _SHARE = 3, 0.01  # events, and their share, that a sentinel has
 _FEWEST = 5  # distinct other numbers
 _REPEATED = re.compile(r"([1-9])\1+")  # 99, -999, 8888
-_LIMITS = frozenset({32767, 65535, 2**31 - 1, 2**32 - 1, 2**15, 2**31})  # limits of integers, without the sign
+_LIMITS = frozenset(
+    {32767, 65535, 2**31 - 1, 2**32 - 1, 2**15, 2**31}
+)  # limits of integers, without the sign
 _HUGE = 1e20
 
 
