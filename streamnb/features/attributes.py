@@ -34,7 +34,7 @@ class _Smoothed:
 
 @dataclass(frozen=True)
 class Text(_Smoothed):
-    r"""A text, cut into lower-case words (``\w+``).
+    """A text, cut into lower-case words by the rules of docs/texts.md.
 
     Attributes:
         event_model: "multinomial" counts every word position; "bernoulli" models which words are present,

@@ -1,31 +1,40 @@
-r"""Tokens of a text: exactly ``re.findall(r"\w+", text.lower())``, for every text that UTF-8 can hold.
+"""Cut texts into tokens: lower-case words, or overlapping characters in scripts without spaces.
 
-One pass over the bytes lower-cases, cuts at characters that are not word characters, and hashes each token:
-ASCII eight bytes at a time by arithmetic, other text by decoding UTF-8 and a table of code points. Two
-capitals do not fit a table from code point to code point: U+0130 lower-cases to two code points, and U+03A3
-(sigma) by its context (Unicode 3.13, Final_Sigma). Texts that hold one of them are lower-cased by `str.lower`
-first.
+A text is brought into NFC (`encode_text`). One pass over its UTF-8 then lower-cases, cuts and hashes: ASCII
+eight bytes at a time by arithmetic, other text by decoding and the table of `character_table.py`. The rules:
+
+* A word is a run of letters, digits, other numbers and underscores, with the marks after them. As in UAX 29,
+  these are Extend, spacing marks and the joiners U+200C and U+200D. All else separates, also an apostrophe.
+* A run of Han characters, Hiragana and Katakana becomes its overlapping pairs, as in Lucene's
+  CJKBigramFilter; a single one is a token. A run of letters of Thai, Lao, Khmer and Myanmar becomes its
+  overlapping triples, each letter with its marks; one or two are a token.
+* Lower case is the simple mapping of each character: U+0130 becomes i, and a final sigma a sigma.
 """
 
 from __future__ import annotations
 
-import functools
-import re
-import sys
 from collections.abc import Sequence
 from itertools import filterfalse
 from typing import Any
 
 import numpy as np
 
+from streamnb.features.character_table import (
+    HAN_OR_KANA,
+    MARK,
+    POINT,
+    SOUTHEAST_ASIAN,
+    WORD,
+    character_table,
+    normalized,
+)
 from streamnb.features.keyed_hash import begun, hash_after, process_secret
 from streamnb.kernels.array_types import Hashes
 from streamnb.kernels.intrinsics import load8, store8, trailing_zeros
 from streamnb.kernels.jit import inlined, kernel
 from streamnb.values.type_aliases import Codes, Flags
 
-_WORD = 1 << 24  # flag above the 21 bits of a code point
-_BY_CONTEXT = "\u0130\u03a3"
+_SPACELESS = HAN_OR_KANA | SOUTHEAST_ASIAN
 _MULTIPLY = np.uint64(0x9E3779B97F4A7C15)
 _FINISH = np.uint64(0xD6E8FEB86659FD93)
 _FOLD = np.uint64(32)
@@ -38,38 +47,16 @@ SPARE = bytes(8)
 """Padding after the last text, so that eight bytes can be read from any of its bytes on."""
 
 
-@functools.cache
-def character_table() -> Codes:
-    r"""Return int32[0x110000]: code point -> its lower case, flagged if that is a word character (``\w``).
-
-    Derived from the running Python, so that it follows the same edition of Unicode as `str.lower` and `re`.
-    """
-    points = np.arange(sys.maxunicode + 1, dtype=np.uint32)
-    irregular = [ord(character) for character in _BY_CONTEXT]
-    regular = points[((points < 0xD800) | (points > 0xDFFF)) & ~np.isin(points, irregular)]
-    text = regular.astype("<u4").tobytes().decode("utf-32-le")
-    lower = np.arange(sys.maxunicode + 1, dtype=np.int32)
-    lower[regular] = np.frombuffer(text.lower().encode("utf-32-le"), dtype="<u4")
-    word = np.zeros(sys.maxunicode + 1, dtype=np.int32)
-    for run in re.finditer(r"\w+", text):
-        word[regular[run.start() : run.end()]] = _WORD
-    table: Codes = lower | word[lower]
-    table[irregular] = 0  # unused: `encode_text` has lower-cased them
-    return table
-
-
 def encode_text(text: str) -> bytes:
-    """Return the UTF-8 of a text for `tokenize`. Raises UnicodeEncodeError for a lone surrogate."""
-    if not text.isascii() and any(character in text for character in _BY_CONTEXT):
-        text = text.lower()
-    return text.encode()
+    """Return the UTF-8 of a text in NFC, for `tokenize`. Raises UnicodeEncodeError for a lone surrogate."""
+    return (text if text.isascii() else normalized(text)).encode()
 
 
 def encode_texts(texts: Sequence[str]) -> list[bytes]:
-    """Return `encode_text` of each text, without calling Python for each unless one must be lower-cased."""
-    unicode_texts = "".join(filterfalse(str.isascii, texts))
-    by_context = any(character in unicode_texts for character in _BY_CONTEXT)
-    return list(map(encode_text if by_context else str.encode, texts))
+    """Return `encode_text` of each text, without calling Python for each unless one must be normalized."""
+    unicode_texts = " ".join(filterfalse(str.isascii, texts))
+    is_normalized = normalized(unicode_texts) is unicode_texts
+    return list(map(str.encode if is_normalized else encode_text, texts))
 
 
 @inlined
@@ -130,6 +117,26 @@ def _code_point(text: Any, i: int) -> Any:
         return (lead & 0x0F) << 12 | middle | (np.int64(text[i + 2]) & 0x3F), i + 3
     middle = (np.int64(text[i + 1]) & 0x3F) << 12 | (np.int64(text[i + 2]) & 0x3F) << 6
     return (lead & 0x07) << 18 | middle | (np.int64(text[i + 3]) & 0x3F), i + 4
+
+
+@inlined
+def _character(text: Any, i: int) -> Any:
+    """Decode the code point at byte `i`; return it and the position after it."""
+    if text[i] < 0x80:
+        return np.int64(text[i]), i + 1
+    return _code_point(text, i)
+
+
+@inlined
+def _cluster_end(text: Any, i: int, stop: int, table: Any) -> int:
+    """Return the end of the character at byte `i` with the marks after it."""
+    _, i = _character(text, i)
+    while i < stop:
+        point, after = _character(text, i)
+        if not table[point] & MARK:
+            break
+        i = after
+    return i
 
 
 @inlined
@@ -210,6 +217,54 @@ def _cut_ascii(text: Any, first: int, stop: int, state: Any, filled: Any, end: i
     return stop, end, tokens
 
 
+@inlined
+def _begins(text: Any, i: int, stop: int, kind: int, table: Any) -> bool:
+    """Return True if a character of this kind begins at byte `i`, before `stop`."""
+    if i >= stop:
+        return False
+    point, _ = _character(text, i)
+    return bool(table[point] & kind)
+
+
+@inlined
+def _follow(n: int, text: Any, i: int, stop: int, kind: int, table: Any) -> bool:
+    """Return True if n characters of this kind, with their marks, follow from byte `i` on."""
+    while n and _begins(text, i, stop, kind, table):
+        i, n = _cluster_end(text, i, stop, table), n - 1
+    return n == 0
+
+
+@inlined
+def _width(kind: int) -> int:
+    """Return the number of characters of a token in a run of this kind."""
+    return 2 if kind == HAN_OR_KANA else 3
+
+
+@inlined
+def _cut_run(
+    text: Any, first: int, stop: int, state: Any, table: Any, filled: Any, end: int, tokens: int
+) -> Any:
+    """Cut the run of characters of one kind without spaces from `first` on, see the module.
+
+    Returns the position after the run, the end of `out`, and the number of tokens.
+    """
+    _, out, token_ends, places, _ = filled
+    point, _ = _character(text, first)
+    kind = table[point] & _SPACELESS
+    width = _width(kind)
+    before, previous, last, i, n = first, first, first, first, 0
+    while _begins(text, i, stop, kind, table):
+        before, previous, last = previous, last, i
+        i, n = _cluster_end(text, i, stop, table), n + 1
+        if n >= width:
+            begin, end = end, _copy(text, previous if width == 2 else before, i, out, end)
+            tokens = _note(out, begin, end, state, token_ends, places, tokens)
+    if n < width:
+        begin, end = end, _copy(text, first, i, out, end)
+        tokens = _note(out, begin, end, state, token_ends, places, tokens)
+    return i, end, tokens
+
+
 @kernel
 def tokenize(
     text: Any, item_ends: Any, item_whole: Any, item_group: Any, secret: Any, table: Any, filled: Any
@@ -234,17 +289,18 @@ def tokenize(
             i, end, tokens = _cut_ascii(text, i, stop, state, filled, end, tokens)
             begin, limit = end, i + 64  # as far as this, character by character, and to the end of the token
             while i < stop and (i < limit or end > begin):
-                byte = np.int64(text[i])
-                if byte < 0x80:
-                    point, i = byte, i + 1
-                else:
-                    point, i = _code_point(text, i)
+                point, following = _character(text, i)
                 entry = table[point]
-                if entry & _WORD:
-                    end = _write(out, end, entry & 0x1FFFFF)
-                elif end > begin:
+                if entry & WORD or (entry & MARK and end > begin):
+                    end, i = _write(out, end, entry & POINT), following
+                    continue
+                if end > begin:
                     tokens = _note(out, begin, end, state, token_ends, places, tokens)
-                    begin = end
+                if entry & _SPACELESS:
+                    i, end, tokens = _cut_run(text, i, stop, state, table, filled, end, tokens)
+                else:
+                    i = following
+                begin = end
             if end > begin:
                 tokens = _note(out, begin, end, state, token_ends, places, tokens)
         item_tokens[item + 1] = tokens
@@ -252,20 +308,25 @@ def tokenize(
 
 
 @kernel
-def mark_words(text: Any, begin: int, n: int, table: Any, words: Any) -> None:
-    """Fill the number of the word of each of n bytes from `begin` on, -1 between words; see `tokenize`."""
-    word, inside, i = np.int64(-1), False, 0
-    while i < n:
-        point, following = np.int64(text[begin + i]), i + 1
-        if point >= 0x80:
-            point, after = _code_point(text, begin + i)
-            following = after - begin
-        is_word = table[point] & _WORD > 0
-        word += is_word and not inside
-        inside = is_word
-        while i < min(following, n):
-            words[i] = word if inside else -1
-            i += 1
+def mark_words(text: Any, begin: int, stop: int, n: int, table: Any, words: Any) -> None:
+    """Fill the number of the token of the first n bytes of an item, -1 between tokens; see `tokenize`.
+
+    A character of a run without spaces belongs to the token that it begins, or else to the last token.
+    """
+    word, inside, i = np.int64(-1), 0, begin
+    while i < begin + n:
+        point, end = _character(text, i)
+        kind = table[point] & (WORD | _SPACELESS)
+        if kind & _SPACELESS:
+            end = _cluster_end(text, i, stop, table)
+            word += kind != inside or _follow(_width(kind) - 1, text, end, stop, kind, table)
+        elif table[point] & MARK:
+            kind = inside & WORD
+        else:
+            word += kind > 0 and kind != inside
+        for byte in range(i - begin, min(end - begin, n)):
+            words[byte] = word if kind else -1
+        i, inside = end, kind
 
 
 @kernel
@@ -281,9 +342,10 @@ def hash_each(buffer: Any, ends: Any, item_tokens: Any, item_seed: Any, hashes: 
 def most_tokens(size: int, items: int) -> tuple[int, int]:
     """Return the maximum number of bytes and of tokens of `items` texts that have `size` bytes in total.
 
-    Lower-casing lengthens UTF-8 by at most a half: two bytes become three (U+023A, U+023E).
+    Tokens hold each byte at most three times. Lower-casing lengthens UTF-8 by at most a half: two bytes
+    become three (U+023A, U+023E).
     """
-    return size + size // 2 + 16, (size + items) // 2 + items + 1
+    return 3 * size + 16, (size + items) // 2 + items + 1
 
 
 most_tokens_within = inlined(most_tokens)

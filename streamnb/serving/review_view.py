@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
@@ -14,6 +13,8 @@ import msgspec
 from streamnb.charts import Markup, joined, percent, table, tag
 from streamnb.charts.html_markup import visible
 from streamnb.events import Attribution, Event, Prediction
+from streamnb.features.character_table import normalized
+from streamnb.features.plain_words import token_spans
 from streamnb.reports.report_charts import missing
 from streamnb.serving.recent_records import QUEUES, RecentRecords
 
@@ -172,20 +173,18 @@ def tinted(text: str, weights: Mapping[str, float]) -> Markup:
 
     Args:
         text: the message.
-        weights: word -> log odds; words are compared without case, and only as whole words.
+        weights: token -> log odds, as the model cuts texts. Of two tokens that overlap, the second is marked
+            from the end of the first.
     """
-    words = sorted((word for word in weights if word.strip()), key=len, reverse=True)
-    if not words:
-        return tag("bdi", text)
-    by_word = {word.casefold(): weights[word] for word in words}
-    pattern = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, words))})(?!\w)", re.IGNORECASE)
+    text = normalized(text)
     parts: list[object] = []
     end = 0
-    for found in pattern.finditer(text):
-        weight = by_word.get(found[0].casefold(), 0.0)
-        parts.append(text[end : found.start()])
-        told = f"{weight:+.2f} log odds"
-        parts.append(tag("mark", found[0], class_="for" if weight > 0 else "against", title=told))
-        end = found.end()
+    for start, stop, token in token_spans(text):
+        if weight := weights.get(token):
+            parts.append(text[end : max(start, end)])
+            told = f"{weight:+.2f} log odds"
+            side = "for" if weight > 0 else "against"
+            parts.append(tag("mark", text[max(start, end) : stop], class_=side, title=told))
+            end = stop
     parts.append(text[end:])
     return tag("bdi", *parts)

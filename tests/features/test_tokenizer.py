@@ -1,50 +1,122 @@
-"""Tokens equal ``re.findall(r"\\w+", text.lower())`` for every text that UTF-8 can hold."""
+"""Texts are cut by the rules of docs/texts.md, in every script, the same under every Python."""
 
 from __future__ import annotations
 
-import re
 import sys
+import unicodedata
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+import regex
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
-from streamnb.features.tokenizer import TokenBuffer, encode_text, encode_texts, hash_bytes, words
+from streamnb.features.character_table import PATH, UNASSIGNED, character_table, normalized
+from streamnb.features.plain_words import plain_words, token_spans
+from streamnb.features.tokenizer import (
+    TokenBuffer,
+    encode_text,
+    encode_texts,
+    hash_bytes,
+    mark_words,
+    words,
+)
 from streamnb.features.vocabulary import Vocabulary
 from streamnb.values.attribute_kinds import STOPPED, UNKNOWN
+from tests.house import character_table as generator
+from tests.oracles.words_oracle import is_assigned
+from tests.oracles.words_oracle import words as reference
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 ODD = st.text(
     st.sampled_from(
-        "\u03a3\u03c3\u03c2\u0130\u0131iI\u0307\u023a\u023e\u2c65aA1_ '.\u00ad\u02b0\u0345\u1e9e\U00010400\U0001d7d8\U000e0041\u200d\x00\x7f\x80\uffff"
+        "\u03a3\u03c3\u03c2\u0130\u0131iI\u0307\u023a\u023e\u2c65aA1_ '.\u00ad\u02b0\u0345\u1e9e\U00010400\U0001d7d8\U000e0041"
+        "\u200d\u200c\x00\x7f\x80\uffff\u0301\u0323\u1ea1\ufe0f\u20e3\u0378"
+        "\u0915\u093f\u094d\u093c\u0e01\u0e34\u0e33\u0e40\u0e51\u0eb3\u1780\u17d2\u1031\u1000\u4e2d\u6587\u3005\u3042\u30ab\u3099\u30fc"
+        "\uff76\uff9e\u1100\u1161\uac00\uf900\U00020000\U000e0100"
     )
 )
-
-
-def reference(text):
-    return re.findall(r"\w+", text.lower())
 
 
 @settings(max_examples=1000)
 @given(ANY_TEXT)
 def test_any_text(text):
-    assert words(text) == reference(text)
+    assert words(text) == reference(text) == plain_words(normalized(text))
 
 
 @settings(max_examples=1000)
 @given(ODD)
-def test_texts_where_lower_casing_is_odd(text):
-    assert words(text) == reference(text)
+def test_texts_of_characters_with_rules_of_their_own(text):
+    assert words(text) == reference(text) == plain_words(normalized(text))
+
+
+@settings(max_examples=500)
+@given(ODD)
+def test_canonically_equivalent_texts_have_the_same_words(text):
+    assume(all(map(is_assigned, text)))
+    assert (
+        words(unicodedata.normalize("NFD", text)) == words(unicodedata.normalize("NFC", text)) == words(text)
+    )
+
+
+@settings(max_examples=300)
+@given(st.text(st.characters(max_codepoint=0x24F, exclude_characters="\u0130")))
+def test_words_of_ascii_and_composed_latin_are_those_of_a_regular_expression(text):
+    assert words(text) == regex.findall(r"[\p{L}\p{N}_]+", text.lower())
+
+
+@settings(max_examples=300)
+@given(ODD)
+def test_places_of_tokens_hold_them(text):
+    text = normalized(text)
+    for start, end, token in token_spans(text):
+        assert reference(text[start:end]) == [token]
+
+
+@settings(max_examples=500)
+@given(ODD, st.integers(0, 80))
+def test_bytes_belong_to_the_token_that_begins_at_their_character(text, limit):
+    text = normalized(text)
+    encoded = text.encode()
+    n = min(limit, len(encoded))
+    marked = np.full(n, -7)
+    mark_words(
+        np.frombuffer(b"\n" + encoded + bytes(8), dtype=np.uint8),
+        1,
+        1 + len(encoded),
+        n,
+        character_table(),
+        marked,
+    )
+    owners = np.full(len(text), -1)
+    for number, (start, end, _) in enumerate(token_spans(text)):
+        owners[start:end] = number
+    assert marked.tolist() == [owner for owner, c in zip(owners, text, strict=True) for _ in c.encode()][:n]
+
+
+def test_the_stored_table_is_that_of_unicode_14():
+    if unicodedata.unidata_version == generator.EDITION:
+        assert (generator.table() == character_table()).all()
+        assert PATH.read_bytes() == generator.compressed(generator.table())
+    kinds = character_table()
+    for point in np.flatnonzero(kinds & UNASSIGNED).tolist()[:: 97 if sys.version_info < (3, 12) else 1]:
+        assert words(f"a{chr(point)}b") == ["a", "b"]
+
+
+def test_characters_of_later_editions_do_not_change_how_others_are_normalized():
+    """U+0897 is a mark of Unicode 16: it neither moves behind another mark nor is composed across."""
+    assert normalized("a\u0897\u0301e\u0301") == "a\u0897\u0301\u00e9"
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "ΟΔΥΣΣΕΥΣ ΣΣ Σ ΑΣ. ΑΣ'Α Α\u00adΣ",  # final sigma looks through what is case-ignorable
-        "İstanbul DİYARBAKIR",  # dotted capital I lowers to two code points, the second no word character
+        "ΟΔΥΣΣΕΥΣ ΣΣ Σ ΑΣ. ΑΣ'Α Α\u00adΣ",  # a final sigma is a sigma
+        "İstanbul DİYARBAKIR",  # dotted capital I is i, without a dot
+        "一" * 100 + "a" + "ก" * 63 + "ิ" * 70,  # runs and clusters across the rounds of 64 bytes
+        "x" * 62 + "e\u0301" + "\u0301" * 90,
         "\u023a\u023e" * 50,  # lower case is longer in UTF-8
         "\U00010400\U0001f600x\U0001d400",  # astral planes
         "",

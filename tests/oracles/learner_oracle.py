@@ -7,11 +7,12 @@ the package has hashes; every sum is over all of what it is about. Scores of nai
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect_right, insort
 from collections import Counter, defaultdict
 from itertools import combinations, pairwise
 from typing import NamedTuple
+
+from tests.oracles.words_oracle import words as words_of
 
 SIZES = {
     32: (8,),
@@ -393,7 +394,7 @@ class Oracle:
             if not counted:
                 return None
         else:
-            runs = [(re.findall(r"\w+", text.lower()), 1.0)]
+            runs = [(words_of(text), 1.0)]
         return [
             ([None if (name, word) in self.stopped else ("word", name, word) for word in words], times)
             for words, times in runs

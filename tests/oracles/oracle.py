@@ -6,19 +6,15 @@ fractions, logarithms have 50 digits.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from fractions import Fraction
 
 import mpmath
 
 from tests.oracles.gaussian_oracle import gaussian_of
+from tests.oracles.words_oracle import words
 
 mpmath.mp.dps = 50
-
-
-def words(text):
-    return re.findall(r"\w+", text.lower())
 
 
 def log(value):

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.features.byte_ngrams import LENGTH
+from streamnb.features.character_table import character_table
 from streamnb.features.encoded_batch import Encoded
-from streamnb.features.tokenizer import character_table
 from streamnb.kernels.array_types import Floats, Hashes, Ints
 from streamnb.kernels.structs import struct_type
 from streamnb.models.forest.path_attribution import ReadPaths

@@ -13,12 +13,12 @@ from streamnb.errors import UnlearnError
 from streamnb.features.attributes import Attribute, Nominal, Text
 from streamnb.features.bags import bags_of
 from streamnb.features.byte_ngrams import ByteNgrams, byte_ngrams_of, max_byte_ngrams
+from streamnb.features.character_table import character_table
 from streamnb.features.column_quality import warn_of_sentences
 from streamnb.features.encoded_batch import Batch, Encoded
 from streamnb.features.event_reader import SENTENCE, EventReader
 from streamnb.features.event_writer import EventWriter
 from streamnb.features.keyed_hash import process_secret
-from streamnb.features.tokenizer import character_table
 from streamnb.models.interface.attribution import Item
 from streamnb.models.interface.attribution_parts import AttributionParts
 from streamnb.models.interface.part_names import PartNames

@@ -68,7 +68,7 @@ def share_runs(batch: Batch, e: int, grams: ByteNgrams, told: Any, items: Any) -
         n = min(grams.item_ends[item], begin + read) - begin
         if grams.whole[item] or n < LENGTH:
             continue
-        mark_words(grams.text, begin, n, items.characters, of_byte)
+        mark_words(grams.text, begin, grams.item_ends[item], n, items.characters, of_byte)
         token = batch.item_rows[item] - begins
         for i in range(n):
             is_word = of_byte[i] >= 0

@@ -96,8 +96,8 @@ class MultinomialNB(_WordsNB):
 
         P(w_k | v_j) = (n_k + alpha) / (n + alpha |Vocabulary|)
 
-    `x` is a text, or a mapping. Its strings are texts (``\w+`` words, lower case), and its numbers, not
-    negative, count the word that is their name. Words never seen are skipped.
+    `x` is a text, or a mapping. Its strings are texts (cut by the rules of docs/texts.md), and its numbers,
+    not negative, count the word that is their name. Words never seen are skipped.
 
     Args:
         alpha: added to every count; 0 is read as the limit.

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.features.tokenizer import SPARE, character_table, encode_text
+from streamnb.features.character_table import character_table
+from streamnb.features.tokenizer import SPARE, encode_text
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.kernels.pinned_structs import PINNED_WORDS
 from streamnb.models.naive_bayes.naive_bayes_tables import SmoothingParams

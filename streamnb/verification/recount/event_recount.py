@@ -6,7 +6,6 @@ a word of a text or a value of a nominal attribute. Rows keep the order of their
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,8 @@ from typing import NamedTuple
 from streamnb.engine.settings import ROOM_EVERY, Pruning, Settings
 from streamnb.events import Event
 from streamnb.features.attributes import Nominal, Text
+from streamnb.features.character_table import normalized
+from streamnb.features.plain_words import plain_words
 from streamnb.models.interface.stream_model import StreamModel
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.naive_bayes_classifier import SmoothedModel
@@ -34,7 +35,6 @@ Values = Mapping[str, str | float | bool]
 """Attribute -> value."""
 _CELL = 15  # bytes
 _OF_TENANTS = 4096  # docs/tenants.md, "Memory"
-_WORDS = re.compile(r"\w+")
 
 
 def in_units(weight: float) -> int:
@@ -248,7 +248,7 @@ class Recount:
                     del self.moments[name, label]
             else:
                 group = self.group(kind, name)
-                words = [as_text(value)] if kind == NOMINAL else _WORDS.findall(str(value).lower())
+                words = [as_text(value)] if kind == NOMINAL else plain_words(normalized(str(value)))
                 self._count(group, words, change)
 
     def counted(self, x: Values, change: LabelChange) -> Values:

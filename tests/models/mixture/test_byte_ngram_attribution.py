@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from itertools import accumulate
 
@@ -20,6 +19,7 @@ from streamnb.features.byte_ngrams import (
     find_byte_ngrams,
     max_byte_ngrams,
 )
+from streamnb.features.plain_words import token_spans
 from streamnb.models.interface.part_names import PartNames
 from streamnb.models.mixture.adaptive_state import AdaptiveScratch
 from streamnb.models.mixture.attribution_items import AttributionItems
@@ -28,7 +28,15 @@ from streamnb.models.one_dependence.pair_attribution import ReadPairs
 
 BITS, FIRST = 9, 60
 RECORDS = np.zeros((1 << BITS, 2), dtype=np.float32)
-TEXTS = st.text(st.sampled_from("abcAB_1 .,\u00e9\u00c9\u03a3\u0130\u4e2d\U0001f600"), max_size=90)
+TEXTS = st.text(
+    st.sampled_from("abcAB_1 .,\u00e9\u00c9\u03a3\u0130\u4e2d\u0e01\u0e34\u0301\U0001f600"), max_size=90
+)
+
+
+def cut_before(span, following):
+    """Return the bytes of a token that do not belong to the next one: pairs of characters overlap."""
+    start, stop = span
+    return start, min(stop, following)
 
 
 def encoded(xs):
@@ -63,8 +71,9 @@ def shared(encoded, e, odds, row):
         text = tokens.text[begins[item] : begins[item + 1]].tobytes().decode()
         at = [0, *accumulate(len(character.encode()) for character in text)]
         left = sum(by_byte)
-        for i, word in enumerate(re.finditer(r"\w+", text)):
-            start, stop = (at[place] for place in word.span())
+        spans = [(at[start], at[stop]) for start, stop, _ in token_spans(text)]
+        follows = [start for start, _ in spans[1:]] + [at[-1]]
+        for i, (start, stop) in enumerate(map(cut_before, spans, follows)):
             row[int(tokens.item_tokens[item]) - begin_tokens + i] += sum(by_byte[start:stop])
             left -= sum(by_byte[start:stop])
         row[rest[int(batch.item_group[item])]] += left

@@ -20,7 +20,7 @@ from streamnb.errors import UnlearnError
 from streamnb.scoring.prequential_scores import ESCAPE
 from streamnb.statistics.counter_rng import choose, uniforms
 from tests.oracles.gaussian_oracle import gaussian_of
-from tests.oracles.oracle import words
+from tests.oracles.words_oracle import words
 
 pytestmark = pytest.mark.thorough
 

@@ -6,7 +6,6 @@ import copy
 import math
 import pickle
 import random
-import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 
@@ -26,6 +25,8 @@ from streamnb import (
 )
 from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import Settings
+from streamnb.features.character_table import normalized
+from streamnb.features.plain_words import token_spans
 from streamnb.formats.event_schema import EventSchema
 from streamnb.models.interface.attribution_parts import LIMIT
 from streamnb.models.mixture.hypothesis_kinds import DEFAULT_HYPOTHESES
@@ -42,7 +43,7 @@ from tests.models.mixture.test_learners import (
     mixed_stream,
 )
 from tests.oracles.learner_oracle import ByteRegression, Oracle, Pooling, Regression, softmax
-from tests.oracles.oracle import words
+from tests.oracles.words_oracle import words
 from tests.support.service import records
 
 pytestmark = pytest.mark.thorough
@@ -274,10 +275,10 @@ class Explained(Watched):
                 odds[bucket] += sign * told
         places = []
         for (attribute, number), sent in self.oracle.strings(x):
-            text = sent.lower() if {*sent} & {*"\u0130\u03a3"} else sent
+            text = normalized(sent)
             owners = [""] * len(text)
-            for word in re.finditer(r"\w+", text):
-                owners[slice(*word.span())] = [word[0].lower()] * len(word[0])
+            for start, end, word in token_spans(text):  # the last token has what several hold
+                owners[start:end] = [word] * (end - start)
             of_byte = [owner for owner, c in zip(owners, text, strict=True) for _ in c.encode()]
             raw = text.encode()[: part.first]
             places += [

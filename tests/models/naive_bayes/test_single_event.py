@@ -24,7 +24,7 @@ from streamnb import (
     Text,
 )
 from streamnb.features import tokenizer, vocabulary
-from streamnb.features.tokenizer import character_table
+from streamnb.features.character_table import character_table
 from streamnb.kernels.pinned_structs import PINNED_WORDS
 from streamnb.models.naive_bayes import naive_bayes_classifier, single_event
 from streamnb.models.naive_bayes.single_event_kernel import ModelArrays, pin_arrays

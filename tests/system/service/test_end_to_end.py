@@ -35,7 +35,7 @@ from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import context, factories
 from tests.brokers.numbered import NUMBERS
 from tests.cli.test_commands import answer
-from tests.oracles.oracle import words
+from tests.oracles.words_oracle import words
 from tests.support import commands
 from tests.support.malformed import MALFORMED, kept
 from tests.support.service import model_digest, raw_events
