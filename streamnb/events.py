@@ -71,6 +71,7 @@ class LabelRecord(msgspec.Struct, frozen=True, gc=False):
         source: the name of the source.
         weight: how many examples the event counts for when it is learned with this label.
         ts: time of the label in seconds since the epoch; None is the log's time of the record.
+        by: author, such as the person that corrected; None is not known. A learner ignores it.
     """
 
     id: str
@@ -78,6 +79,7 @@ class LabelRecord(msgspec.Struct, frozen=True, gc=False):
     source: str = "default"
     weight: float = 1.0
     ts: float | None = None
+    by: str | None = None
 
 
 class Retraction(msgspec.Struct, frozen=True):

@@ -61,6 +61,8 @@ def semantic_config_of(config: Config) -> dict[str, Any]:
         del shaping[name]
     shaping["hypotheses"] = msgspec.to_builtins(config.weighed)
     shaping["posterior"]["switching_rate"] = config.switching_rate
+    if "labels" in shaping:
+        del shaping["labels"]["allowed"]  # only programs that write labels read it
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(shaping))  # tuples become lists
     return plain
 

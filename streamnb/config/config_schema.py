@@ -29,6 +29,7 @@ from streamnb.config.validators import (
     ALIASES,
     BOOLEAN,
     JSON_PATH,
+    LABELS,
     LIMIT,
     NAME,
     NO_TOPIC,
@@ -151,12 +152,14 @@ class LabelsConfig(Section, frozen=True):
         ranks: source -> rank: the label of the highest rank is in force. Default 1; labels inside events have
             0.
         weights: source -> the weight of its labels; default 1.
+        allowed: labels that `serve`, its page and `label` write; empty is any. A learner reads all.
     """
 
     window: Annotated[float, duration(above_zero=True)] = 7 * 86400.0
     memory: Annotated[int, SIZE] = 256 << 20
     ranks: Annotated[dict[str, int], RANKS] = msgspec.field(default_factory=dict)
     weights: Annotated[dict[str, float], SOURCE_WEIGHTS] = msgspec.field(default_factory=dict)
+    allowed: Annotated[tuple[str, ...], LABELS] = ()
 
 
 class PruneConfig(Section, frozen=True):

@@ -118,6 +118,12 @@ def _values(value: object) -> tuple[str, ...] | None:
     return texts if texts and len(set(texts)) == len(texts) else None
 
 
+def _labels(value: object) -> tuple[str, ...] | None:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        return None
+    return tuple(value) if len(set(value)) == len(value) else None
+
+
 def _partitions(value: object) -> tuple[int, ...] | None:
     if not isinstance(value, list) or not all(type(one) is int and 0 <= one < 1 << 31 for one in value):
         return None
@@ -295,6 +301,12 @@ SOURCE_WEIGHTS = _table(
     "a table of source = weight, each a number from 0 to 1000",
     _real("", lambda weight: 0.0 <= weight <= 1000.0).parse,
     all,
+)
+LABELS = Validator(
+    "labels",
+    "a list of labels, none of them empty or twice",
+    _labels,
+    lambda labels: literal(list(labels)),
 )
 ALIASES = _table(
     "table of label = label",

@@ -97,6 +97,7 @@ class _PlainLabel(msgspec.Struct, gc=False):
     source: _Name | None = None
     weight: Annotated[float, msgspec.Meta(ge=0.0, le=HEAVIEST)] = 1.0
     ts: float | str | None = None
+    by: _Name | None = None
     withdraw: bool | None = None
 
 
@@ -333,12 +334,14 @@ def _read_label(raw: bytes, max_bytes: int) -> LabelRecord | Retraction:
         refuse("missing", ("label",), "expected a string, or null to take a label back")
     label = None if label is None else name(label, ("label",))
     source, weight = look_up(record, ("source",)), look_up(record, ("weight",))
+    by = look_up(record, ("by",))
     return LabelRecord(
         event_id,
         label,
         UNNAMED if source is None else _source(source),
         1.0 if weight is None else _weight(weight, ("weight",)),
         _moment_in(record, "ts"),
+        None if by is None else name(by, ("by",)),
     )
 
 
@@ -419,7 +422,10 @@ def _read_plain_labels(raws: Sequence[bytes], max_bytes: int) -> list[LabelRecor
     found = None if lines is None else _values(_checked(lines), len(raws), _decode_plain_labels)
     if found is None or any(map(_is_odd, found)):
         return []
-    return [LabelRecord(item.id, item.label, item.source or UNNAMED, item.weight, item.ts) for item in found]  # type: ignore[arg-type]
+    return [
+        LabelRecord(item.id, item.label, item.source or UNNAMED, item.weight, item.ts, item.by)  # type: ignore[arg-type]
+        for item in found
+    ]
 
 
 def _retraction(record: Any) -> Retraction:

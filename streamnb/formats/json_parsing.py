@@ -28,6 +28,8 @@ SHALLOW = 2 * MAX_DEPTH
 """Number of bytes in which JSON cannot nest deeper: every level is opened and closed."""
 
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_BLANK_COLON = re.compile(rb"\s:")
+_NESTED = {dict, list}
 _STEPS = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
 
 
@@ -51,6 +53,45 @@ def parse(raw: bytes, max_bytes: int) -> Any:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _parse_slowly(raw)
+
+
+def repeated_key(raw: bytes) -> str | None:
+    """Return a key that comes twice in one object of a JSON text; None if there is none, or it is not JSON.
+
+    Each key adds one colon. So if there are as many colons as keys after decoding, no key was dropped.
+    Otherwise colons in texts are left out if possible, or the text is parsed again, slowly.
+    """
+    try:
+        n_keys = _n_keys(msgspec.json.decode(raw))
+        if n_keys == raw.count(b":") or (n_keys == raw.count(b'":') and not _BLANK_COLON.search(raw)):
+            return None
+        json.loads(raw, object_pairs_hook=_refuse_repeated)
+    except _RepeatedKeyError as error:
+        return error.key
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        pass
+    return None
+
+
+def _n_keys(value: Any) -> int:
+    """Return the number of keys of all objects in a JSON value."""
+    if type(value) is dict:
+        return len(value) + sum([_n_keys(one) for one in value.values() if type(one) in _NESTED])
+    return sum([_n_keys(one) for one in value if type(one) in _NESTED]) if type(value) is list else 0
+
+
+class _RepeatedKeyError(Exception):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise _RepeatedKeyError(key)
+        seen.add(key)
 
 
 def maybe_deep(raw: bytes) -> bool:

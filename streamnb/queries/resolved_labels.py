@@ -29,6 +29,7 @@ class ResolvedLabels:
     def __init__(self, config: Config, most: int | None = None) -> None:
         self._schema, self._ranks, self._most = context.schema(config), config.labels.ranks, most
         self._labels: dict[str, tuple[SourceLabel, ...]] = {}
+        self._by: dict[str, dict[str, str]] = {}  # event -> source -> author of its newest label
         self._voids = RevokedIntervals()
         self.has_forgotten = False
 
@@ -40,11 +41,28 @@ class ResolvedLabels:
             return None
         time = record.timestamp if found.ts is None else found.ts
         said = SourceLabel(found.source, time, found.label, found.weight, record.partition, record.offset)
-        self._labels[found.id] = _merged_with_limit(self._labels.pop(found.id, ()), said)
+        labels = _merged_with_limit(self._labels.pop(found.id, ()), said)
+        self._labels[found.id] = labels
+        if said in labels:
+            self._note_author(found)
         if self._most is not None and len(self._labels) > self._most:
-            del self._labels[next(iter(self._labels))]
+            oldest = next(iter(self._labels))
+            del self._labels[oldest]
+            self._by.pop(oldest, None)
             self.has_forgotten = True
         return replace(found, ts=time)
+
+    def _note_author(self, found: LabelRecord) -> None:
+        authors = self._by.setdefault(found.id, {})
+        authors.pop(found.source, None)
+        if found.by is not None:
+            authors[found.source] = found.by
+        if not authors:
+            del self._by[found.id]
+
+    def author(self, event_id: str, source: str) -> str | None:
+        """Return the author of the newest label of a source, if its record is known and names one."""
+        return self._by.get(event_id, {}).get(source)
 
     def mentions(self, event_id: str) -> bool:
         """Return True if any separate label of an event is known."""

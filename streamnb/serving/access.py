@@ -17,12 +17,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from streamnb.errors import ConfigError, told_as
 
 Role = Literal["send", "ask", "label", "admin"]
-"""send: write events. ask: read and query. label: write labels. admin: all, and resend dead letters."""
+"""send: write events, and wait for their predictions. ask: read and query. label: write labels. admin: all,
+withdraw the labels of a source, and resend dead letters."""
 ROLES: frozenset[Role] = frozenset(get_args(Role))
 
 _LINE = re.compile(r"(\S{1,100})\s+([a-z]+(?:,[a-z]+)*)\s+([0-9a-fA-F]{64})")
@@ -32,6 +33,7 @@ _WRITES: Mapping[tuple[str, str], Role] = {
     ("POST", "/events"): "send",
     ("POST", "/labels"): "label",
     ("POST", "/labels/undo"): "label",
+    ("POST", "/labels/withdraw"): "admin",
     ("POST", "/page/label"): "label",
     ("POST", "/page/undo"): "label",
     ("POST", "/page/replay"): "admin",
@@ -51,6 +53,11 @@ class KnownClient(NamedTuple):
     def may(self, role: Role) -> bool:
         """Return whether the client has a role."""
         return role in self.roles or "admin" in self.roles
+
+
+def name_of(scope: Mapping[str, Any]) -> str:
+    """Return the name of the client that sent a request; empty if no token is required."""
+    return str(scope.get("state", {}).get("client", ""))
 
 
 EVERYBODY = KnownClient("", ROLES)

@@ -19,6 +19,7 @@ from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException as AnyHTTPException
+from starlette.routing import Match, Route
 
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError, told_as
 from streamnb.events import Event, LabelRecord
@@ -26,9 +27,10 @@ from streamnb.queries.answers import explained, known_of
 from streamnb.queries.query_model import QueryModel, readiness
 from streamnb.serving.dead_letter_forms import Replaying
 from streamnb.serving.fast_path import PATH, answered
-from streamnb.serving.http_events import EventSending, add_sending
-from streamnb.serving.http_labels import add_labels, check_path, has_refused, too_many_sources
-from streamnb.serving.http_records import OpenStreams, add_missing, add_records
+from streamnb.serving.http_events import EVENTS_PATH, EventSending, add_sending
+from streamnb.serving.http_explanations import add_explanations
+from streamnb.serving.http_labels import LabelWriter, add_labels, check_path, has_refused, too_many_sources
+from streamnb.serving.http_records import OpenStreams, add_missing, add_records, newest_prediction
 from streamnb.serving.http_schemas import (
     Answer,
     Asking,
@@ -40,12 +42,13 @@ from streamnb.serving.http_schemas import (
     Why,
 )
 from streamnb.serving.live_page import PageActions, add_pages
-from streamnb.serving.problem_details import MEDIA_TYPE, ProblemError, encoded_problem
+from streamnb.serving.problem_details import MEDIA_TYPE, ProblemError, encoded_problem, refuse_repeated_key
 from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.record_feed import RecordFeed
 from streamnb.serving.replica import Replica
 
 _UNREADABLE, _NOT_FOUND, _CONFLICT, _UNSUPPORTED, _WRONG, _NOT_READY = 400, 404, 409, 415, 422, 503
+_WRONG_METHOD = 405
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 _MOST_EXPLAINED = 32 << 10  # characters
 
@@ -79,6 +82,8 @@ class _StrictRoute(APIRoute):
                         takes = f"unknown: this path takes {', '.join(sorted(known)) or 'none'}"
                         why = "given twice" if name in known else takes
                         raise HTTPException(_WRONG, f"query parameter {name[:100]!r} is {why}")
+            if request.method == "POST" and request.url.path != EVENTS_PATH:  # it checks each event
+                refuse_repeated_key(await request.body())
             return await answer(request)
 
         return checked
@@ -94,7 +99,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 def application(
     replica: Replica,
     registry: CollectorRegistry,
-    write: Callable[[list[LabelRecord]], object] | None,
+    write: LabelWriter | None,
     watch: RecentRecords | None = None,
     replay: Replaying | None = None,
     sending: EventSending | None = None,
@@ -135,14 +140,17 @@ def application(
     for name, feed in feeds.items():
         add_records(app, name, feed, watch, open_streams)
     add_missing(app, {"alerts", "labels"} - feeds.keys())
-    put = add_labels(app, replica, write)
+    author = (lambda *_: None) if watch is None else watch.author
+    writing = add_labels(app, replica, write, author)
+    if watch is not None and "predictions" in feeds:
+        add_explanations(app, partial(newest_prediction, feeds["predictions"], watch), replica, author)
     if watch is not None:
 
         async def say(id_: str, label: str | None) -> None:
             said = [LabelRecord(id_, label, PAGE_SOURCE)]
             if await run_sync(has_refused, replica, said):
                 raise HTTPException(_CONFLICT, too_many_sources(PAGE_SOURCE))
-            await put(said)
+            await writing.put(said)
 
         add_pages(app, watch, replica, PageActions(say if write else None, replay))
     return app
@@ -173,12 +181,13 @@ def _add_errors(app: FastAPI) -> None:
         return _problem(_NOT_READY if isinstance(error, (SnapshotError, LogError)) else _WRONG, str(error))
 
     @app.exception_handler(AnyHTTPException)
-    async def failed(_: Request, error: AnyHTTPException) -> Response:
+    async def failed(request: Request, error: AnyHTTPException) -> Response:
         code, more = (error.code, error.more) if isinstance(error, ProblemError) else ("", None)
         told = error.detail
         if error.status_code == _UNREADABLE and not code:  # FastAPI could not parse the body
             told = "the body cannot be read: expected JSON in UTF-8; nesting and digits have a limit"
-        return _problem(error.status_code, str(told), code, error.headers, more)
+        headers = _allowed(app, request) if error.status_code == _WRONG_METHOD else error.headers
+        return _problem(error.status_code, str(told), code, headers, more)
 
     @app.exception_handler(Exception)
     async def broken(_: Request, __: Exception) -> Response:  # uvicorn logs the traceback
@@ -197,6 +206,14 @@ def _add_errors(app: FastAPI) -> None:
         if first["loc"][0] == "path" and first["type"] == "string_too_short":
             return _problem(_NOT_FOUND, f"the path ends without {first['loc'][-1]}")
         return _problem(_WRONG, told)
+
+
+def _allowed(app: FastAPI, request: Request) -> dict[str, str]:
+    """Return the header with all methods of a path; Starlette names the methods of one route."""
+    routes = [
+        one for one in app.routes if isinstance(one, Route) and one.matches(request.scope)[0] != Match.NONE
+    ]
+    return {"Allow": ", ".join(sorted({method for route in routes for method in route.methods or ()}))}
 
 
 def _problem(

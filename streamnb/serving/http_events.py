@@ -15,14 +15,18 @@ from fastapi import FastAPI, Header, HTTPException, Query, Request, Response
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord, WriteRequest
 from streamnb.errors import MalformedEvent, Unavailable
+from streamnb.events import Event
 from streamnb.formats.codec import decode_events, record_key
+from streamnb.formats.json_parsing import repeated_key
 from streamnb.runtime import context
+from streamnb.serving.access import name_of
 from streamnb.serving.http_records import MOST_SCANNED, filtered_fields
 from streamnb.serving.http_schemas import MOST_EVENTS, EventInputs, EventsWritten
 from streamnb.serving.problem_details import ProblemError
 from streamnb.serving.record_feed import Cursor, RecordFeed
 from streamnb.serving.request_writer import RequestWriter
 
+EVENTS_PATH = "/events"
 _LINES = "application/x-ndjson"
 _WRITE_SECONDS = 20.0  # to wait for the log
 _STREAM_AT_ONCE = 500
@@ -63,7 +67,11 @@ class EventSending:
         keys = self._keys(found, len(raws))
         now = time.time()
         records, answers = [], []
-        decoded = decode_events(raws, self._schema, keys, [now] * len(raws)).events()
+        decoded = list(decode_events(raws, self._schema, keys, [now] * len(raws)).events())
+        if (twice := repeated_key(b"[%b]" % b",".join(raws) if is_lines else body)) is not None:
+            if all(repeated_key(raw) is None for raw in raws):
+                raise ProblemError(400, f"the key {twice[:100]!r} comes twice in the body", "key-repeated")
+            decoded = [_without_repetition(raw, event) for raw, event in zip(raws, decoded, strict=True)]
         for raw, given, event in zip(raws, keys, decoded, strict=True):
             if isinstance(event, MalformedEvent):
                 answers.append({"reason": event.reason, "path": event.path, "detail": event.detail})
@@ -113,7 +121,8 @@ class EventSending:
         except Unavailable as error:
             raise Unavailable(f"{error}; {_unknown(request)}") from error
         if outcome.places is None:
-            text = f"the Idempotency-Key {request.key!r} belongs to a request with another body"
+            key = request.key.partition(" ")[2]
+            text = f"the Idempotency-Key {key!r} belongs to a request with another body"
             raise ProblemError(_CONFLICT, text, "key-reused")
         answers = _decode_note(outcome.note.encode())
         predictions: dict[str, deque[msgspec.Raw]] = {}
@@ -161,6 +170,13 @@ def _of_json(body: bytes) -> _Body:
         raise ProblemError(400, f"the body is not JSON: {error}", "invalid-json") from error
 
 
+def _without_repetition(raw: bytes, event: Event | MalformedEvent) -> Event | MalformedEvent:
+    """Return the event, or why it is refused if one of its objects has a key twice."""
+    if isinstance(event, MalformedEvent) or (key := repeated_key(raw)) is None:
+        return event
+    return MalformedEvent("invalid-json", "$", f"the key {key[:100]!r} comes twice in one object")
+
+
 def _of_lines(body: bytes) -> _Body:
     lines = [msgspec.Raw(line) for line in body.split(b"\n") if line.strip()]
     if not 1 <= len(lines) <= MOST_EVENTS:
@@ -203,7 +219,7 @@ def add_sending(app: FastAPI, sending: EventSending) -> None:
     body = {"required": True, "content": {"application/json": schema}}  # generators refuse lines of JSON
 
     @app.post(
-        "/events",
+        EVENTS_PATH,
         response_model=EventsWritten,
         responses={_SOME_REFUSED: {"model": EventsWritten, "description": "Some events were refused"}},
         openapi_extra={"requestBody": body},
@@ -213,7 +229,7 @@ def add_sending(app: FastAPI, sending: EventSending) -> None:
         topic: str = sending.topic,
         wait: Literal["prediction"] | None = None,
         timeout: Annotated[float, Query(gt=0.0, le=30.0, description="seconds to wait")] = 5.0,  # noqa: ASYNC109
-        idempotency_key: Annotated[str, Header(pattern=_KEY)] = "",
+        idempotency_key: Annotated[str | None, Header(pattern=_KEY)] = None,
     ) -> Response:
         """Write events durably; the answer has the position of each, or why it was refused."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -221,5 +237,8 @@ def add_sending(app: FastAPI, sending: EventSending) -> None:
             text = f"send JSON with the header Content-Type: application/json, or lines with {_LINES}"
             raise HTTPException(415, text)
         content = await request.body()
-        found = sending.request(content, is_lines=kind == _LINES, topic=topic, key=idempotency_key)
+        key = (
+            f"{name_of(request.scope)} {idempotency_key}" if idempotency_key else ""
+        )  # belongs to this client
+        found = sending.request(content, is_lines=kind == _LINES, topic=topic, key=key)
         return await sending.send(found, timeout if wait else 0.0)

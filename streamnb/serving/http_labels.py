@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote_to_bytes
 
@@ -16,21 +16,26 @@ from fastapi.responses import JSONResponse
 from streamnb.engine.labels.source_label_store import MOST_SOURCES_IN_ALL
 from streamnb.engine.labels.source_labels import LIMIT_OF_SOURCES, SourceLabel
 from streamnb.errors import ConfigError, LogError, MalformedEvent, told_as
-from streamnb.events import LabelRecord
+from streamnb.events import LabelRecord, Retraction
 from streamnb.formats.codec import decode_label, encode_label
 from streamnb.formats.event_schema import EventSchema
 from streamnb.queries.answers import held
-from streamnb.serving.http_schemas import Held, LabelInputs, Undo, Written
+from streamnb.serving.access import name_of
+from streamnb.serving.http_schemas import Held, LabelInputs, Undo, Withdrawal, Withdrawn, Written
 from streamnb.serving.label_undo import UNDO_SECONDS, UndoToken, undo_label
 from streamnb.serving.problem_details import ProblemError
 from streamnb.serving.replica import Replica
 from streamnb.values.messages import Message
-from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
+from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible, not_allowed
 
 _UNREADABLE, _NOT_FOUND, _CONFLICT, _WRONG = 400, 404, 409, 422
 _LABELS_SECONDS = 5.0  # to wait for other requests that write labels
 _LABELS_AT_ONCE = 4  # requests that ask the replica about the labels that they wrote
 _LOOK_SECONDS = 0.02
+
+
+LabelWriter = Callable[[Sequence[LabelRecord | Retraction]], object]
+"""Writes label records durably."""
 
 
 def check_path(request: Request, what: str) -> None:
@@ -62,6 +67,17 @@ def held_answer(replica: Replica, event_id: str) -> dict[str, Any]:
     return held(said, following.checkpoint.n)
 
 
+async def label_now(
+    replica: Replica, event_id: str, author: Callable[[str, str], str | None]
+) -> dict[str, Any] | None:
+    """Return the label in force for an event, its source, time and author; None if none is known."""
+    said = await run_sync(replica.said_of, event_id)
+    if said is None or (found := held(said, 0))["label"] is None:
+        return None
+    by = author(event_id, found["source"])
+    return {name: found[name] for name in ("label", "source", "ts")} | ({} if by is None else {"by": by})
+
+
 class LabelWriting:
     """Writes labels, and looks whether the model follows them.
 
@@ -72,20 +88,35 @@ class LabelWriting:
         write: writes label records durably; None without a topic of labels.
     """
 
-    def __init__(self, replica: Replica, write: Callable[[list[LabelRecord]], object] | None) -> None:
+    def __init__(self, replica: Replica, write: LabelWriter | None) -> None:
         self._replica, self._write = replica, write
         self._one_writes, self._few_look = CapacityLimiter(1), CapacityLimiter(_LABELS_AT_ONCE)
 
     async def put(self, said: list[LabelRecord]) -> None:
         """Write labels, all or none.
 
-        Raises ConfigError for a label that a learner would reject, HTTPException if none reads labels, and
-        LogError if the log does not answer.
+        Raises ConfigError for a label that a learner would reject, HTTPException if none reads labels or a
+        label is not allowed, and LogError if the log does not answer.
         """
+        config, now = self._replica.config, time.time()
+        schema = EventSchema(clock=config.events.clock)
+        found = [_label_record(one, place, schema, now) for place, one in enumerate(said)]
+        for place, one in enumerate(found):
+            label = config.classes.aliases.get(one.label or "", one.label)
+            if label is not None and (why := not_allowed(label, config.labels.allowed)):
+                raise ProblemError(_WRONG, f"label {place}: {why}", "label-not-allowed")
+        await self._put(found)
+
+    async def withdraw(self, retraction: Retraction) -> None:
+        """Write the withdrawal of a source's labels. Raises as `put`."""
+        schema = EventSchema(clock=self._replica.config.events.clock)
+        with told_as(ConfigError, "withdrawal", MalformedEvent, UnicodeEncodeError):
+            decode_label(encode_label(retraction), schema, time.time())
+        await self._put([retraction])
+
+    async def _put(self, found: list[LabelRecord] | list[Retraction]) -> None:
         if self._write is None:
             raise HTTPException(_CONFLICT, "topics.labels is not set: no learner would read them")
-        schema, now = EventSchema(clock=self._replica.config.events.clock), time.time()
-        found = [_label_record(one, place, schema, now) for place, one in enumerate(said)]
         try:
             with anyio.fail_after(_LABELS_SECONDS):
                 await run_sync(self._write, found, limiter=self._one_writes)
@@ -114,19 +145,31 @@ class LabelWriting:
 
 
 def add_labels(
-    app: FastAPI, replica: Replica, write: Callable[[list[LabelRecord]], object] | None
-) -> Callable[[list[LabelRecord]], Awaitable[None]]:
-    """Add the paths of labels; return the function that writes labels."""
+    app: FastAPI, replica: Replica, write: LabelWriter | None, author: Callable[[str, str], str | None]
+) -> LabelWriting:
+    """Add the paths of labels; return the object that writes and undoes labels.
+
+    Args:
+        app: the application.
+        replica: the model.
+        write: writes label records durably; None without a topic of labels.
+        author: returns the author of a source's label of an event, or None.
+    """
     writing = LabelWriting(replica, write)
 
     @app.post("/labels", response_model=Written)
     async def write_labels(
+        request: Request,
         verdicts: LabelInputs,
         wait: Literal["learned"] | None = None,
         timeout: Annotated[float, Query(gt=0.0, le=30.0, description="seconds to wait")] = 5.0,  # noqa: ASYNC109
     ) -> Response:
         """Write labels durably: late ones, corrections, and null to take back."""
-        said = [LabelRecord(**one.model_dump()) for one in verdicts.labels]
+        by = name_of(request.scope) or None
+        said = [
+            LabelRecord(**{"by": by, **one.model_dump(exclude_none=True), "label": one.label})
+            for one in verdicts.labels
+        ]
         before = await writing.own_labels(said)
         await writing.put(said)
         answer = await writing.accepted(said)
@@ -140,17 +183,29 @@ def add_labels(
         return JSONResponse(answer)
 
     @app.post("/labels/undo", response_model=Written, name="undo_label")
-    async def undo(given: Undo) -> Response:
+    async def undo(request: Request, given: Undo) -> Response:
         """Write the label that the source had before, or null; refuse if it changed meanwhile."""
         token = UndoToken.parse(given.undo)
         written = LabelRecord(token.id, token.written, token.source)
-        said = [LabelRecord(token.id, token.before, token.source)]
+        said = [LabelRecord(token.id, token.before, token.source, by=name_of(request.scope) or None)]
 
         async def holds() -> bool:
             return await writing.until_learned([written], UNDO_SECONDS) == [True]
 
         await undo_label(token, holds, lambda: writing.put(said))
         return JSONResponse(await writing.accepted(said))
+
+    @app.post("/labels/withdraw", response_model=Withdrawn)
+    async def withdraw_labels(given: Withdrawal) -> Response:
+        """Write that the labels of a source no longer count, as if they had never been given."""
+        await writing.withdraw(Retraction(given.source, given.since, given.ts))
+        return JSONResponse(given.model_dump())
+
+    _add_held(app, replica, author)
+    return writing
+
+
+def _add_held(app: FastAPI, replica: Replica, author: Callable[[str, str], str | None]) -> None:
 
     @app.get("/labels/{id:text}", response_model=Held)
     def get_label(
@@ -160,9 +215,11 @@ def add_labels(
         check_path(request, "id")
         with replica.lock:
             replica.asked()
-            return JSONResponse(held_answer(replica, id_))
-
-    return writing.put
+            found = held_answer(replica, id_)
+        for one in (found, *found["others"]):
+            if one["source"] is not None and (by := author(id_, one["source"])) is not None:
+                one["by"] = by
+        return JSONResponse(found)
 
 
 def _own_labels(replica: Replica, said: Sequence[LabelRecord]) -> list[tuple[str | None] | None]:

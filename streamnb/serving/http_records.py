@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from streamnb.engine.ports import Record
 from streamnb.errors import LogError, Unavailable
-from streamnb.serving.http_schemas import RecordsPage
+from streamnb.serving.http_schemas import AlertsPage, LabelsPage, PredictionRecord, PredictionsPage
 from streamnb.serving.problem_details import ProblemError
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.record_feed import Cursor, Gap, Page, RecordFeed
@@ -42,6 +42,7 @@ class _FilteredFields(msgspec.Struct):
     decision: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_fields = msgspec.json.Decoder(_FilteredFields).decode
 
 
@@ -146,7 +147,9 @@ class _Streams:
         for record in page.records:
             cursor = cursor.after([record])
             if wanted.admits(record):
-                parts.append(_event(self._event, cursor, record.value))
+                value = readable(record)
+                name = self._event if value is record.value else "unreadable"
+                parts.append(_event(name, cursor, value))
         if page.records and not wanted.admits(page.records[-1]):
             parts.append(b"id: %b\n\n" % str(cursor).encode())
         return b"".join(parts)
@@ -181,13 +184,14 @@ def add_records(
     """
     streams = _Streams(feed, name.removesuffix("s"), open_streams)
     is_predictions = name == "predictions"
+    pages = {"predictions": PredictionsPage, "alerts": AlertsPage, "labels": LabelsPage}
 
     def wanted(label: str | None, decision: str | None) -> _Filter:
         if not is_predictions and (label, decision) != (None, None):
             raise HTTPException(_INVALID, "class, decision: only predictions have them")
         return _Filter(label, decision)
 
-    @app.get(f"/{name}", response_model=RecordsPage, name=f"list_{name}")
+    @app.get(f"/{name}", response_model=pages[name], name=f"list_{name}")
     async def page(
         after: _After = None,
         label: _Label = None,
@@ -197,7 +201,7 @@ def add_records(
         """Return records after a cursor, oldest first; without a cursor the newest ones."""
         found = await _page(feed, after, wanted(label, decision), limit)
         body = {
-            name: [msgspec.Raw(record.value) for record in found.records],
+            name: [msgspec.Raw(value) for value in map(readable, found.records)],
             "next": str(found.next),
             "gaps": [gap._asdict() for gap in found.gaps],
         }
@@ -219,25 +223,38 @@ def add_records(
         text = last_event_id or after
         return await streams.answer(Cursor.parse(text) if text else None, wanted(label, decision))
 
-    if watch is None or not is_predictions:
-        return
+    if watch is not None and is_predictions:
 
-    @app.get("/predictions/{id:text}", name="get_prediction")
-    async def one(id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]) -> Response:
-        """Return the newest prediction of an event, as published."""
-        start = b'{"id":%b,' % msgspec.json.encode(id_)  # as every prediction starts
-        found = await feed.find(start, _MOST_LATEST)
-        raw = None if found is None else found.value
-        if raw is None:
-            with watch.lock:
-                raw = watch.published(id_)
-        if raw is None:
-            text = (
-                f"no prediction of {id_[:100]!r} is among the newest {watch.n_seen:,}: it has not been "
-                "published yet, or is older: `streamnb explain --id` looks in the log"
-            )
-            raise ProblemError(_NOT_FOUND, text, "unknown-event")
-        return Response(raw, media_type="application/json")
+        @app.get("/predictions/{id:text}", name="get_prediction", response_model=PredictionRecord)
+        async def one(id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]) -> Response:
+            """Return the newest prediction of an event, as published."""
+            return Response(await newest_prediction(feed, watch, id_), media_type="application/json")
+
+
+async def newest_prediction(feed: RecordFeed, watch: RecentRecords, id_: str) -> bytes:
+    """Return the newest prediction of an event, as published. Raises ProblemError if there is none."""
+    start = b'{"id":%b,' % msgspec.json.encode(id_)  # as every prediction starts
+    found = await feed.find(start, _MOST_LATEST)
+    raw = None if found is None else found.value
+    if raw is None:
+        with watch.lock:
+            raw = watch.published(id_)
+    if raw is None:
+        text = (
+            f"no prediction of {id_[:100]!r} is among the newest {watch.n_seen:,}: it has not been "
+            "published yet, or is older: `streamnb explain --id` looks in the log"
+        )
+        raise ProblemError(_NOT_FOUND, text, "unknown-event")
+    return raw
+
+
+def readable(record: Record) -> bytes:
+    """Return the JSON object of a record; for a record that is not one, an object with its beginning."""
+    try:
+        _decode_object(record.value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.encode({"unreadable": record.value.decode(errors="backslashreplace")[:200]})
+    return record.value
 
 
 def add_missing(app: FastAPI, names: Iterable[str]) -> None:

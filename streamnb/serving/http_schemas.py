@@ -15,6 +15,7 @@ Asking = str | dict[str, Any]
 """A text, or an event as on the events topic."""
 
 _MOST_KEYS = 20
+_OPEN = ConfigDict(extra="allow")
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
@@ -64,6 +65,37 @@ class Answer(BaseModel):
     journal: int
 
 
+class PublishedEvidence(BaseModel):
+    """The log odds (nats) of one attribute value, for the predicted class against the runner-up."""
+
+    attribute: str
+    value: str | float
+    log_odds: float
+
+
+class PredictionRecord(BaseModel):
+    """A prediction as published; docs/formats.md describes each field."""
+
+    model_config = _OPEN
+
+    id: str
+    label: str | None
+    probability: float | None
+    probabilities: dict[str, float]
+    rest: float | None = None
+    status: str
+    unseen: float | None = None
+    decision: str | None = None
+    expected_cost: float | None = None
+    rejected: str | None = None
+    novelty: float | None = None
+    truth: str | None = None
+    evidence: list[PublishedEvidence] | None = None
+    hypotheses: dict[str, float] | None = None
+    model: dict[str, Any]
+    ts: float
+
+
 class EventInputs(_Asked):
     """Events to be written to the events topic, as on the topic.
 
@@ -85,7 +117,7 @@ class EventWritten(BaseModel):
     topic: str | None = None
     partition: int | None = None
     offset: int | None = None
-    prediction: dict[str, Any] | None = None
+    prediction: PredictionRecord | None = None
     reason: str | None = None
     path: str | None = None
     detail: str | None = None
@@ -111,14 +143,62 @@ class SkippedRecords(BaseModel):
     continues: int
 
 
-class RecordsPage(BaseModel):
+class PublishedAlert(BaseModel):
+    """An alert as published; docs/formats.md describes its further fields."""
+
+    model_config = _OPEN
+
+    monitor: str
+    kind: str
+    state: str
+    model: dict[str, Any]
+    ts: float
+
+
+class PublishedLabel(BaseModel):
+    """A record of the labels topic: a label, or the withdrawal of a source."""
+
+    model_config = _OPEN
+
+    id: str | None = None
+    label: str | None = None
+    source: str | None = None
+    weight: float | None = None
+    ts: float | str | None = None
+    by: str | None = None
+    withdraw: bool | None = None
+    since: float | str | None = None
+
+
+class UnreadableRecord(BaseModel):
+    """A record that is not a JSON object: its first 200 characters."""
+
+    unreadable: str
+
+
+class _Page(BaseModel):
     """Records as published, oldest first; `next` is the cursor after them."""
 
     next: str
     gaps: list[SkippedRecords]
-    predictions: list[dict[str, Any]] | None = None
-    alerts: list[dict[str, Any]] | None = None
-    labels: list[dict[str, Any]] | None = None
+
+
+class PredictionsPage(_Page):
+    """Predictions, oldest first."""
+
+    predictions: list[PredictionRecord | UnreadableRecord]
+
+
+class AlertsPage(_Page):
+    """Alerts, oldest first."""
+
+    alerts: list[PublishedAlert | UnreadableRecord]
+
+
+class LabelsPage(_Page):
+    """Label records, oldest first."""
+
+    labels: list[PublishedLabel | UnreadableRecord]
 
 
 class Why(_Asked):
@@ -218,13 +298,17 @@ _Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class LabelInput(_Asked):
-    """The label of an event, or null to take back the source's earlier label; `ts` in seconds since 1970."""
+    """The label of an event, or null to take back the source's earlier label.
+
+    `ts` is in seconds since 1970. `by` names its author, by default the name of the client's token.
+    """
 
     id: _Name
     label: _Name | None
     source: _Name = UNNAMED
     weight: Annotated[float, Field(ge=0.0, le=HEAVIEST)] = 1.0
     ts: float | None = None
+    by: _Name | None = None
 
 
 class LabelInputs(_Asked):
@@ -234,11 +318,15 @@ class LabelInputs(_Asked):
 
 
 class Statement(BaseModel):
-    """The label that one source gave an event, and when; null takes back the source's earlier label."""
+    """The label that one source gave an event, and when; null takes back the source's earlier label.
+
+    `by` names its author, if its record is among the newest and has one.
+    """
 
     label: str | None
     source: str
     ts: float
+    by: str | None = None
 
 
 class Accepted(BaseModel):
@@ -296,6 +384,54 @@ class Held(BaseModel):
     ts: float | None
     journal: int
     others: list[Statement]
+    by: str | None = None
+
+
+class Decided(BaseModel):
+    """The rule that decided a published prediction.
+
+    `rule` is "probability" (the most probable class; no decisions are configured), "cost" (the least expected
+    cost, or null if each exceeds `decision.reject`), "novelty" (not decided, because the event is too novel)
+    or "nothing-known" (no class could be predicted). `outcome` is the class or decision.
+    """
+
+    rule: Literal["probability", "cost", "novelty", "nothing-known"]
+    outcome: str | None
+    runner_up: str | None
+    runner_up_probability: float | None
+    expected_cost: float | None = None
+    novelty: float | None = None
+
+
+class ExplainedPrediction(BaseModel):
+    """A prediction as published, what decided, and the label in force now.
+
+    `evidence` of the prediction is present if `predictions.evidence` is set. `label` is null if no label is
+    in force, the model is loading, or the event waits no longer for labels.
+    """
+
+    prediction: PredictionRecord
+    decided: Decided
+    label: Statement | None
+
+
+class Withdrawal(_Asked):
+    """A source whose labels no longer count: those from `since` to `ts`, in seconds since 1970.
+
+    Without `since` it is from the first label on; without `ts` until the log records the withdrawal.
+    """
+
+    source: _Name
+    since: float | None = None
+    ts: float | None = None
+
+
+class Withdrawn(BaseModel):
+    """The withdrawal that was written durably; the learner reads it from there."""
+
+    source: str
+    since: float | None
+    ts: float | None
 
 
 class Problem(BaseModel):

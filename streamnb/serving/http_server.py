@@ -21,7 +21,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streamnb.config import Config
 from streamnb.errors import AddressTaken, ConfigError
-from streamnb.events import LabelRecord
 from streamnb.runtime import context
 from streamnb.serving.access import Tokens
 from streamnb.serving.dead_letter_forms import Replaying
@@ -29,6 +28,7 @@ from streamnb.serving.erased_events import ErasedEvents
 from streamnb.serving.fast_path import FastPath
 from streamnb.serving.http_api import application, metrics_of
 from streamnb.serving.http_events import EventSending
+from streamnb.serving.http_labels import LabelWriter
 from streamnb.serving.limits import RequestLimits
 from streamnb.serving.problem_details import MEDIA_TYPE, encoded_problem
 from streamnb.serving.recent_records import RecentRecords
@@ -168,7 +168,7 @@ class _Bounded(H11Protocol):
 def serve(
     config: Config,
     listening: Listening,
-    write: Callable[[list[LabelRecord]], object] | None,
+    write: LabelWriter | None,
     replay: Replaying,
     tell: Callable[[Message], None],
     *,

@@ -120,6 +120,7 @@ class RequestLimits:
         if origin is not None and not is_own and origin.lower() not in self._origins:
             raise _RefusedError(403, "pages of other origins may not ask: see --allow-origin")
         client = EVERYBODY if is_open or not self._tokens else self._known(scope["path"], headers)
+        scope.setdefault("state", {})["client"] = "" if client is None else client.name
         if client is None:
             raise _RefusedError(401, "expected Authorization: Bearer TOKEN, with a token of --token-file")
         if not client.may(role := role_of(scope["method"], scope["path"])):

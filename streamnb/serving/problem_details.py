@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 from starlette.exceptions import HTTPException
 
+from streamnb.formats.json_parsing import repeated_key
+
 MEDIA_TYPE = "application/problem+json"
 CODES = {
     400: "invalid-json",
@@ -43,6 +45,12 @@ class ProblemError(HTTPException):
     ) -> None:
         super().__init__(status, detail)
         self.code, self.more = code, dict(more or {})
+
+
+def refuse_repeated_key(body: bytes) -> None:
+    """Raise ProblemError if an object of a JSON body has one key twice: parsers would keep the last value."""
+    if (key := repeated_key(body)) is not None:
+        raise ProblemError(400, f"the key {key[:100]!r} comes twice in one object", "key-repeated")
 
 
 def problem(status: int, detail: str, code: str = "") -> dict[str, Any]:

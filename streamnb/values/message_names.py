@@ -170,6 +170,8 @@ PROBLEMS: Mapping[str, Level] = {
     "labels-not-read": _WARNING,
     "key-reused": _WARNING,
     "label-changed": _WARNING,
+    "label-not-allowed": _WARNING,
+    "key-repeated": _WARNING,
     "keys-not-kept": _WARNING,
     "events-refused": _WARNING,
     "unsupported-media-type": _WARNING,

@@ -1367,7 +1367,7 @@ CHANGES = {
     "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "predictions.by": "scorers", "decision.costs": "{ a = { b = 2 } }", "decision.reject": "0.5", "decision.priors": "windowed", "decision.window": "7", "decision.novelty": "0.01", "scorers.behind": "1", "drift.detectors": "adwin",
     "monitors": '[{ name = "quiet", kind = "no-events", after = "1m" }]',
     "webhooks": '[{ name = "w", url = "https://x/y", send = "predictions", secret_file = "s", give_up_after = "1h" }]',
-    "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "http.listen": "",
+    "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "labels.allowed": "['a', 'b']", "http.listen": "",
 }  # fmt: skip
 BESIDE = {
     "decision.priors": ["model.kind=naive_bayes"],
@@ -1376,7 +1376,7 @@ BESIDE = {
     "model.priors": ["model.prior=given"],
     **{
         key: ["topics.labels=labels"]
-        for key in ("labels.window", "labels.memory", "labels.ranks", "labels.weights")
+        for key in ("labels.window", "labels.memory", "labels.ranks", "labels.weights", "labels.allowed")
     },
 }
 
@@ -1405,7 +1405,7 @@ def changes_the_hash_where_it_should(key):
     )
     after = load(None, {variable(key): CHANGES[key]}, beside)
     assert before != after
-    shapes = key.split(".")[0] not in {"log", "kafka", "http", "commit", "snapshots", "scorers", "webhooks"} and key not in {
+    shapes = key.split(".")[0] not in {"log", "kafka", "http", "commit", "snapshots", "scorers", "webhooks"} and key not in {"labels.allowed",
         "topics.requests", "topics.partitions", "topics.replication", "topics.retention"
     }  # fmt: skip
     assert (config_hash(before) != config_hash(after)) == shapes

@@ -101,6 +101,7 @@ ONLY_IN = {
     "fastapi": {
         "serving/http_api.py", "serving/http_events.py", "serving/http_labels.py",
         "serving/http_records.py", "serving/live_page.py", "serving/dead_letter_forms.py",
+        "serving/http_explanations.py",
     },
     "httpx": {"client.py", "serving/webhook_client.py"},
     "pydantic": {"serving/http_schemas.py"},

@@ -78,9 +78,19 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
 
 
 def test_every_write_needs_a_role_of_its_own():
-    paths = ["/events", "/labels", "/labels/undo", "/page/label", "/page/replay"]
-    assert [role_of("POST", path) for path in paths] == ["send", *["label"] * 3, "admin"]
-    reads = ["/events", "/predictions", "/predict", "/labels/a", "/page/try", "/", "/metrics", "/model"]
+    paths = ["/events", "/labels", "/labels/undo", "/page/label", "/page/replay", "/labels/withdraw"]
+    assert [role_of("POST", path) for path in paths] == ["send", *["label"] * 3, "admin", "admin"]
+    reads = [
+        "/events",
+        "/predictions",
+        "/predict",
+        "/labels/a",
+        "/explain/a",
+        "/page/try",
+        "/",
+        "/metrics",
+        "/model",
+    ]
     assert {role_of(method, path) for method, path in product(["GET"], reads)} == {"ask"}
     assert {role_of("POST", path) for path in ("/predict", "/explain", "/page/try")} == {"ask"}
 

@@ -26,7 +26,7 @@ from streamnb.formats.terminal_text import warn
 from streamnb.runtime import context
 from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
-from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
+from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible, not_allowed
 
 _AT_ONCE = 1000
 _MOST_CLASSES = 10_000  # remembered to detect similar ones
@@ -150,6 +150,10 @@ def _read(raw: bytes, config: Config) -> LabelRecord | Retraction:
     found = decode_label(raw, EventSchema(clock=config.events.clock), time.time())
     if isinstance(found, LabelRecord) and found.label is not None and not is_visible(found.label):
         raise MalformedEvent("out-of-range", "$.label", INVISIBLE)
+    if isinstance(found, LabelRecord) and found.label is not None:
+        label = config.classes.aliases.get(found.label, found.label)
+        if why := not_allowed(label, config.labels.allowed):
+            raise MalformedEvent("out-of-range", "$.label", why)
     return found
 
 

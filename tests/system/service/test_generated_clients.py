@@ -87,6 +87,15 @@ def test_openapi_python_client(service, tmp_path, imported):
         assert (written.labels[0].event_known, written.labels[0].class_known) == (True, False)
         assert explain.sync(client=client, body=models.Why(event="free cash")).evidence[0].counts
         assert set(get_model.sync(client=client).classes.to_dict()) >= {"spam", "ham"}
+        send = importlib.import_module("made.api.default.send_events")
+        event = models.SendEventsEventInputsEventsItem.from_dict({"id": "sent", "text": "free cash"})
+        sent = send.sync(client=client, body=models.SendEventsEventInputs(events=[event]))
+        assert (sent.written, sent.events[0].id) == (1, "sent")
+        page = importlib.import_module("made.api.default.list_predictions").sync(client=client)
+        assert (len(page.predictions), page.gaps) == (60, [])
+        assert page.predictions[-1].probabilities.to_dict().keys() == {"spam", "ham"}
+        why = importlib.import_module("made.api.default.explain_prediction").sync("m1", client=client)
+        assert (why.prediction.id, why.decided.outcome) == ("m1", why.prediction.label)
         refused = write.sync_detailed(client=client, body=models.LabelInputs(labels=[]))
         assert (refused.status_code, json.loads(refused.content)["code"]) == (422, "invalid-request")
 
@@ -121,6 +130,10 @@ def test_openapi_generator(service, tmp_path, imported):
         assert api.predict(question).predictions[0].label == "spam"
         written = api.write_labels(made.LabelInputs(labels=[made.LabelInput(id="m1", label="ham")]))
         assert (written.written, written.labels[0].class_known) == (1, True)
+        sent = api.send_events(made.EventInputs(events=[{"id": "sent-too", "text": "free"}]))
+        assert (sent.written, sent.events[0].id) == (1, "sent-too")
+        assert api.list_predictions().predictions[-1].actual_instance.probabilities.keys() == {"spam", "ham"}
+        assert api.explain_prediction("m1").decided.rule == "probability"
         assert api.get_token("free").found[0].counts["spam"] > 1
         with pytest.raises(made.exceptions.NotFoundException, match="unknown-event"):
             api.get_label("nobody")
