@@ -93,6 +93,8 @@ def _plain_pairs(rest: bytes) -> bytes | None:
 def _event(line: str) -> dict[str, Any]:
     """Return the record of a line without its id. Raises ValueError with the fault."""
     fields = line.split()
+    if not fields:
+        raise ValueError("the line holds blanks alone")
     has_label = ":" not in fields[0]
     record: dict[str, Any] = {"features": {}}
     features = record["features"]
