@@ -140,7 +140,13 @@ def application(
     for name, feed in feeds.items():
         add_records(app, name, feed, watch, open_streams)
     add_missing(app, {"alerts", "labels"} - feeds.keys())
-    author = (lambda *_: None) if watch is None else watch.author
+
+    def author(event_id: str, source: str) -> str | None:
+        if watch is None:
+            return None
+        with watch.lock:
+            return watch.judging.author(event_id, source)
+
     writing = add_labels(app, replica, write, author)
     if watch is not None and "predictions" in feeds:
         add_explanations(app, partial(newest_prediction, feeds["predictions"], watch), replica, author)

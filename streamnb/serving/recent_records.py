@@ -142,11 +142,6 @@ class RecentRecords(FollowerThread):
         self._by_id: dict[str, RecentPrediction] = {}  # the newest of each
         self._seen_bytes = self._n_predictions = 0
 
-    def author(self, event_id: str, source: str) -> str | None:
-        """Return the author of the newest label of a source; None if the newest label records name none."""
-        with self.lock:
-            return self.judging.author(event_id, source)
-
     @property
     def learner(self) -> str:
         """State of the learner: `running`, `silent` (killed, or it hangs), `stopped` or `not known`."""
