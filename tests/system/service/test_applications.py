@@ -19,6 +19,7 @@ from streamnb.client import AsyncClient, Client, MissedRecords, Refusal, Request
 from streamnb.engine.ports import Partition
 from streamnb.runtime import context
 from tests.brokers.numbered import NUMBERS
+from tests.serving.webhook_receiver import SECRET, receiving
 from tests.support.program import Program, until
 from tests.support.topics_of_logs import trim
 from tests.system.service.test_serve import configured, serving
@@ -118,6 +119,34 @@ def test_every_event_and_every_prediction_comes_once_while_learner_and_server_ar
         own = [json.loads(record.value)["id"] for record in part]
         mine = set(own)
         assert [one.id for one in followed if one.id in mine] == own
+
+
+@pytest.mark.thorough_for("kafka")
+def test_webhooks_of_serve_bring_every_prediction_though_it_is_killed(program, tmp_path):
+    """The process dies while requests are under way: its successor repeats what was not noted, and skips nothing."""
+    (tmp_path / "secret").write_text(SECRET)
+    with receiving() as receiver:
+        hook = {
+            "name": "desk",
+            "url": receiver.url,
+            "send": "predictions",
+            "secret_file": str(tmp_path / "secret"),
+        }
+        table = ", ".join(f"{key} = {json.dumps(value)}" for key, value in hook.items())
+        given = ["serve", "--listen", f"127.0.0.1:{free_port()}", "--set", f"webhooks=[{{ {table} }}]"]
+        program.start("run")
+        server = Killed(program, *given)
+        server.command.await_word("webhook desk: it sends what is published from now on")
+        with Client(f"http://{given[2]}", patience=90) as client:
+            for i in range(40):
+                client.send([event(10 * i + j) for j in range(10)])
+                if i in {10, 25}:
+                    receiver.await_n(1)
+                    server.kill()
+        until(lambda: len(set(receiver.accepted())) == 400)
+    assert set(receiver.accepted()) == {f"m{i}" for i in range(400)}
+    assert len(receiver.accepted()) < 800
+    assert len(set(receiver.ids)) == 400
 
 
 class EnoughError(Exception):
