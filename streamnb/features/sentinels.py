@@ -10,6 +10,7 @@ import re
 import shlex
 
 from streamnb.features.schema_inference import FieldSummary
+from streamnb.values.number_ranges import LARGEST_DOUBLE
 from streamnb.values.parameter_checks import pluralize
 
 _LEAST, _SHARE = 3, 0.01  # events, and their share, that a sentinel has
@@ -31,29 +32,37 @@ def sentinel_remedy(seen: FieldSummary, *, has_cells: bool) -> str:
     found = sentinels_of(seen)
     if not found:
         return ""
-    count, names = sum(seen.values[value] for value in found), ",".join(f"{value:.15g}" for value in found)
+    count, names = sum(found.values()), ",".join(f"{value:.15g}" for value in found)
     remedy = f"--missing={shlex.quote(names)} takes them as missing" if has_cells else "leave these out"
     what = f"{pluralize(count, 'number')} far from all others, {names}"
     return f"{what}, as is written for a missing value: {remedy}"
 
 
-def sentinels_of(seen: FieldSummary) -> list[float]:
-    """Return the numbers of a column that probably mark missing values, the most frequent first."""
+def sentinels_of(seen: FieldSummary) -> dict[float, int]:
+    """Return the numbers of a column that probably mark missing values, the most frequent first.
+
+    Each has its number of occurrences. Infinity and NaN are missing values already.
+    """
     if str in seen.types and 2 * seen.strings > seen.n:
-        return []
-    numbers = {value: n for value, n in seen.values.items() if type(value) in {int, float}}
-    candidates = [value for value in numbers if _may_be_sentinel(value)]
+        return {}
+    numbers = {
+        float(value): n
+        for value, n in seen.values.items()
+        if type(value) in {int, float} and abs(value) <= LARGEST_DOUBLE
+    }
     others = [value for value in numbers if not _may_be_sentinel(value)]
     if len(others) < _FEWEST:
-        return []
+        return {}
     least, most = min(others), max(others)
     room = max(most - least, abs(least), abs(most))
     found = [
-        value
-        for value in candidates
-        if numbers[value] >= max(_LEAST, _SHARE * seen.n) and (value > most + room or value < least - room)
+        (value, n)
+        for value, n in numbers.items()
+        if _may_be_sentinel(value)
+        and n >= max(_LEAST, _SHARE * seen.n)
+        and (value > most + room or value < least - room)
     ]
-    return sorted(found, key=lambda value: -numbers[value])
+    return dict(sorted(found, key=lambda one: -one[1]))
 
 
 def _may_be_sentinel(value: float) -> bool:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from streamnb.models.tenants.tenant_models import TenantModels
+from tests.oracles.words_oracle import words
 from tests.system.storm.reading import Found
 
 Counted = dict[tuple, Any]
@@ -29,7 +29,7 @@ def recount(raws: Iterable[bytes], truths: Mapping[str, tuple[str, float]] | Non
             continue
         counts["events",] += 1
         counts["class", label] += weight
-        for word in re.findall(r"\w+", (event.get("text") or "").lower()):
+        for word in words(event.get("text") or ""):
             counts["word", "text", word, label] += weight
         for name, value in (event.get("features") or {}).items():
             if isinstance(value, bool):
