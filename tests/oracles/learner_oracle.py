@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
+from streamnb.features.character_table import normalized
 from tests.oracles.words_oracle import words as words_of
 
 SIZES = {
@@ -177,7 +178,7 @@ class ByteRegression:
         """Bucket -> the attribute where it is first, of texts by attribute and number."""
         found = {}
         for (attribute, number), text in texts:
-            raw = (text.lower() if {*text} & {*"\u0130\u03a3"} else text).encode()[: self.first]
+            raw = normalized(text).encode()[: self.first]
             for i in range(len(raw) - 3):
                 found.setdefault(self.bucket(raw[i : i + 4], number), attribute)
         return found
