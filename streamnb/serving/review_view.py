@@ -180,7 +180,7 @@ def tinted(text: str, weights: Mapping[str, float]) -> Markup:
     parts: list[object] = []
     end = 0
     for start, stop, token in token_spans(text):
-        if weight := weights.get(token):
+        if (weight := weights.get(token)) is not None:
             parts.append(text[end : max(start, end)])
             told = f"{weight:+.2f} log odds"
             side = "for" if weight > 0 else "against"

@@ -45,6 +45,7 @@ from streamnb import (
 from streamnb.cli import build_parser, main
 from streamnb.runtime.context import load_config
 from tests.oracles.gaussian_oracle import gaussian_of
+from tests.oracles.words_oracle import words as words_of
 
 PLAY_TENNIS = [  # Mitchell (1997), table 3.2
     ("sunny", "hot", "high", "weak", "no"),
@@ -368,7 +369,7 @@ def test_row_22_vocabulary_without_the_most_frequent_and_the_rarest_words(stream
         for line in lines:
             event = json.loads(line)
             model.learn_one(event["text"], event["label"])
-            words = re.findall(r"\w+", event["text"].lower())
+            words = words_of(event["text"])
             times.update(words)
             by_class.setdefault(event["label"], Counter()).update(words)
     assert len(model.class_counts("text")) == len(times)

@@ -48,6 +48,7 @@ from streamnb.events import (
 from streamnb.models.interface.tenant_usage import Tenant, TenantsUse
 from streamnb.serving.http_api import metrics_of
 from streamnb.serving.replica import Replica
+from streamnb.serving.webhook_metrics import WebhookMetrics
 from streamnb.statistics.memory_budget import MemoryComponent, MemoryUse
 from streamnb.telemetry.prometheus_quality import LONGEST_NAME, MOST_NAMES
 from streamnb.telemetry.prometheus_sensor import PrometheusSensor
@@ -573,6 +574,10 @@ def test_the_page_lists_every_metric_and_no_other():
     tell_everything(sensor)
     registry, answered = metrics_of(Replica(Config(), print))
     answered("/predict", 200, 0.01)
+    webhooks = WebhookMetrics(registry)
+    webhooks.messages.labels("desk", "delivered").inc()
+    for gauge in (webhooks.sending, webhooks.failures, webhooks.behind):
+        gauge.labels("desk").set(0)
     families = {
         sample.name if family.type != "histogram" else family.name: (family.type, set(sample.labels) - {"le"})
         for family in [*parse(exposed(sensor)), *parse(generate_latest(registry).decode())]

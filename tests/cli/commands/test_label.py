@@ -93,7 +93,7 @@ def test_fields_that_no_label_has_are_told_once(tmp_path, monkeypatch, capsys):
     (tmp_path / "labels.jsonl").write_text("\n".join([*lines * 2, json.dumps(whole), json.dumps(since)]))
     assert main(["label", *FILE, *LOG]) == 0
     (told,) = capsys.readouterr().err.splitlines()
-    assert "'sorce': not read; a label has id, label, since, source, ts, weight, withdraw" in told
+    assert "'sorce': not read; a label has by, id, label, since, source, ts, weight, withdraw" in told
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from streamnb.features.byte_ngrams import (
     max_byte_ngrams,
 )
 from streamnb.features.plain_words import token_spans
+from streamnb.models.forest.path_attribution import ReadPaths
 from streamnb.models.interface.part_names import PartNames
 from streamnb.models.mixture.adaptive_state import AdaptiveScratch
 from streamnb.models.mixture.attribution_items import AttributionItems
@@ -44,7 +45,9 @@ def encoded(xs):
     found = model._encode(xs, ["y"] * len(xs))
     grams = byte_ngrams_of(found, BITS, FIRST, int(max_byte_ngrams(found, FIRST).max(initial=0)))
     scratch = AdaptiveScratch.with_capacity(model._plan, 1, 0, grams.buckets.size)
-    items = AttributionItems.with_capacity(found, model._plan, scratch, ReadPairs.none(), 1, (0, 0))
+    items = AttributionItems.with_capacity(
+        found, model._plan, scratch, (ReadPairs.none(), ReadPaths.none()), 1, (0, 0)
+    )
     return found, grams, items
 
 

@@ -466,7 +466,7 @@ def test_predictions_are_those_of_the_posterior_over_what_each_says(rows, rate, 
         assert not known or sum(got.values()) == pytest.approx(1.0, abs=1e-12)
         np.testing.assert_allclose(answer.hypotheses[0], list(weights.probabilities.values()), rtol=1e-9)
         if y is not None and w:
-            weights.update({name: math.log(max(p.get(y, 0.0), ESCAPE)) for name, p in said.items()})
+            weights.update_log({name: math.log(max(p.get(y, 0.0), ESCAPE)) for name, p in said.items()})
     assert model.posterior.probabilities == pytest.approx(weights.probabilities, rel=1e-9, abs=1e-300)
     assert model.posterior.losses == pytest.approx(weights.losses, rel=1e-9)
     assert model.n_met == len(rows)
