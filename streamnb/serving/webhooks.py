@@ -118,7 +118,7 @@ class WebhookSender(FollowerThread):
                 if (start := position.acquire()) is not None:
                     if not start.is_continued:
                         text = f"it sends what is published from now on ({self._topic}: {start.cursor})"
-                        self._tell_of("webhook-begins", text)
+                        self._report(Message("webhook-begins", self._named(text), webhook=self._hook.name))
                     return start
             except Fenced:  # another sender was faster
                 pass
@@ -134,7 +134,7 @@ class WebhookSender(FollowerThread):
                 f"{self._topic}/{gap.partition}: records from offset {gap.offset} on cannot be sent "
                 f"({gap.reason}); the next is {gap.continues}"
             )
-            self._tell_of("webhook-gap", text, **gap._asdict())
+            self._report(Message("webhook-gap", self._named(text), webhook=self._hook.name, **gap._asdict()))
             if not self._deliver(
                 message_of_gap(gap, start.cursor.topic_id, time.time()), log, position, client
             ):
@@ -221,9 +221,8 @@ class WebhookSender(FollowerThread):
     def _accepted(self) -> None:
         self._count("delivered")
         if self._failures:
-            self._tell_of(
-                "webhook-recovers", f"accepts messages again, after {self._failures:,} failed attempts"
-            )
+            text = f"accepts messages again, after {self._failures:,} failed attempts"
+            self._report(Message("webhook-recovers", self._named(text), webhook=self._hook.name))
         self._set_failures(0)
         self._reason = ""
 
@@ -237,14 +236,17 @@ class WebhookSender(FollowerThread):
                 "HTTP status 410: nothing more is sent to this address; remove the webhook, or correct its "
                 "url and start `serve` again, which continues at the same message"
             )
-            self._tell_of("webhook-gone", text, status=answer.status)
+            self._report(
+                Message("webhook-gone", self._named(text), webhook=self._hook.name, status=answer.status)
+            )
         elif answer.reason != self._reason:
             self._reason = answer.reason
             what = (
                 "; redirects are not followed: set its url to the final address" if answer.is_redirect else ""
             )
             text = f"an attempt failed ({answer.reason}){what}; it is repeated, later each time"
-            self._tell_of("webhook-fails", text, reason=answer.reason, status=answer.status)
+            fields = {"webhook": self._hook.name, "reason": answer.reason, "status": answer.status}
+            self._report(Message("webhook-fails", self._named(text), **fields))
 
     def _skipped(self, message: WebhookMessage, answer: WebhookAnswer) -> None:
         """Count and report a message that is not sent any more."""
@@ -253,7 +255,8 @@ class WebhookSender(FollowerThread):
             f"message {message.id} is skipped, after {self._failures:,} failed attempts ({answer.reason}); "
             f"GET /{self._topic_path} still has it"
         )
-        self._tell_of("webhook-skipped", text, message=message.id, reason=answer.reason)
+        fields = {"webhook": self._hook.name, "message": message.id, "reason": answer.reason}
+        self._report(Message("webhook-skipped", self._named(text), **fields))
         if answer.status in _REFUSALS:
             self._set_failures(0)
 
@@ -261,8 +264,8 @@ class WebhookSender(FollowerThread):
     def _topic_path(self) -> str:
         return "alerts" if self._hook.send == "alerts" else "predictions"
 
-    def _tell_of(self, event: str, text: str, **fields: object) -> None:
-        self._report(Message(event, f"webhook {self._hook.name}: {text}", webhook=self._hook.name, **fields))
+    def _named(self, text: str) -> str:
+        return f"webhook {self._hook.name}: {text}"
 
     def _count(self, outcome: str) -> None:
         self._metrics.messages.labels(self._hook.name, outcome).inc()
