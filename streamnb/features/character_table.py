@@ -48,6 +48,9 @@ def normalized(text: str) -> str:
     """
     if unicodedata.is_normalized("NFC", text):
         return text
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    if not (character_table()[points] & UNASSIGNED).any():
+        return unicodedata.normalize("NFC", text)
     parts = _unassigned().split(text)
     return "".join(part if i % 2 else unicodedata.normalize("NFC", part) for i, part in enumerate(parts))
 
