@@ -64,7 +64,8 @@ class JoinedColumns:
     def rows(self) -> list[bytes]:
         """Return the rows."""
         self.add(np.zeros((2, self._n), dtype=np.int64))
-        cells, prefixes = np.concatenate(self._cells, axis=1), self.texts(self._prefixes)
+        prefixes = self.texts(self._prefixes)
+        cells = np.ascontiguousarray(np.concatenate(self._cells, axis=1))  # one layout, one kernel
         n_bytes = np.diff(prefixes, axis=0).sum() * self._n + (cells[1] - cells[0]).sum()
         source = np.frombuffer(b"".join([*self._sources, _SPARE]), dtype=np.uint8)
         out, lengths = np.empty(n_bytes + len(_SPARE), dtype=np.uint8), np.empty(self._n, dtype=np.int64)

@@ -195,7 +195,7 @@ def test_it_is_the_sequential_posterior(case, noise):
         if np.max(row + one_by_one.weights.log_posterior) == -math.inf:
             return
         predicted = learner.predict_proba_one(x)[y]
-        assert math.exp(one_by_one.update(row)) == pytest.approx(predicted, rel=1e-11)
+        assert math.exp(one_by_one.update_log(row)) == pytest.approx(predicted, rel=1e-11)
         learner.learn_one(x, y)
         assert learner.posterior.tolist() == pytest.approx(list(one_by_one.probabilities.values()), abs=1e-13)
         assert learner.log_evidence == pytest.approx(one_by_one.log_evidence, rel=1e-12, abs=1e-12)
