@@ -186,7 +186,9 @@ class ArrowColumns:
             found: list[Any] = array.to_pylist()
         except UnicodeDecodeError:
             buffers = (scalar.as_buffer() for scalar in array)
-            return [raw and raw.to_pybytes().decode(errors="surrogateescape") for raw in buffers]
+            return [
+                None if raw is None else raw.to_pybytes().decode(errors="surrogateescape") for raw in buffers
+            ]
         if bytes not in set(map(type, found)):
             return found
         return [cell.decode(errors="surrogateescape") if type(cell) is bytes else cell for cell in found]

@@ -191,6 +191,14 @@ def test_strings_that_are_not_utf_8_are_dead_letters_as_in_csv():
         assert reason(second)[0] == "invalid-utf8"
 
 
+def test_an_empty_string_beside_one_that_is_not_utf_8_is_an_empty_string():
+    names = pa.array([b"", b"\xff bad", None]).view(pa.string())
+    empty, bad, missing = raws({"x": names, "text": ["a", "b", "c"]})
+    assert json.loads(empty) == {"id": "0", "text": "a", "features": {"x": ""}}
+    assert json.loads(missing) == {"id": "2", "text": "c"}
+    assert reason(bad)[0] == "invalid-utf8"
+
+
 def test_what_is_nested_can_be_declared_and_is_a_dead_letter_otherwise():
     people = [
         {"age": Decimal("1.5"), "born": date(2020, 1, 1), "pets": [{"name": b"Rex"}], "took": timedelta(0, 2)}
