@@ -102,10 +102,11 @@ BESIDE = """
 import time
 from streamnb.event_logs.kafka.partition_sharing import GroupShare
 from streamnb.serving.scorer import Scorer
-resume, published = GroupShare.resume, Scorer._published
+resume, published, met = GroupShare.resume, Scorer._published, []
 def beside(self, *given, **named):
-    while len((self._standing() or [(), (1, 2, 3)])[1]) == 3:
+    while not met and len((self._standing() or [(), (1, 2, 3)])[1]) == 3:
         self._poll(100)
+    met.append(True)  # once: the other may end first, and leave all partitions to this one
     return resume(self, *given, **named)
 def behind(self):
     ends = lambda: sum(end for _, end in self._log.offset_ranges(self._config.topics.predictions).values())
