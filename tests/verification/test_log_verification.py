@@ -314,7 +314,7 @@ def test_the_command_says_what_it_verified(streams, tmp_path):
         "journal": 6,
         "events": 5574,
         "commits": 6,
-        "counts": 19682,
+        "counts": 19684,
         "moments": 0,
     }
     assert {finding["verdict"] for finding in said["findings"]} == {"ok"}
