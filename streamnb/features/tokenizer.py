@@ -13,6 +13,7 @@ eight bytes at a time by arithmetic, other text by decoding and the table of `ch
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from itertools import filterfalse
 from typing import Any
@@ -55,7 +56,7 @@ def encode_text(text: str) -> bytes:
 def encode_texts(texts: Sequence[str]) -> list[bytes]:
     """Return `encode_text` of each text, without calling Python for each unless one must be normalized."""
     unicode_texts = " ".join(filterfalse(str.isascii, texts))
-    is_normalized = normalized(unicode_texts) is unicode_texts
+    is_normalized = unicodedata.is_normalized("NFC", unicode_texts)
     return list(map(str.encode if is_normalized else encode_text, texts))
 
 
