@@ -107,7 +107,8 @@ bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole
 	$(BIN)/python -m tests.benchmarks.serving
 	$(BIN)/python -m tests.benchmarks.watched
 	$(BIN)/python -m tests.benchmarks.recovery --kafka
-	$(BIN)/python -m tests.benchmarks.long_topics
+	$(BIN)/python -m tests.benchmarks.long_topics sqlite
+	$(BIN)/python -m tests.benchmarks.long_topics kafka
 	$(BIN)/python -m tests.benchmarks.measure bench $(SERVED) --log sqlite:///bench.db
 	$(BIN)/python -m tests.brokers.measured bench $(SERVED)
 	$(BIN)/python -m tests.benchmarks.measure latency

@@ -24,6 +24,7 @@ includes the stylesheet::
 from streamnb.charts.bar_charts import Bar as Bar
 from streamnb.charts.bar_charts import bars as bars
 from streamnb.charts.bar_charts import heat_map as heat_map
+from streamnb.charts.bar_charts import spark as spark
 from streamnb.charts.chart_axis import BY_NUMBER as BY_NUMBER
 from streamnb.charts.chart_axis import Axis as Axis
 from streamnb.charts.chart_axis import Mark as Mark

@@ -13,6 +13,7 @@ _LONGEST = 34  # characters of a name next to a value
 _LEVEL = 80  # characters of all columns of a heat map with level names
 _MANY = 12  # columns of a heat map, above which it is narrow
 _SHADES = 5
+_SPARK, _SPARK_STEP = 24, 8  # pixels
 
 
 class Bar(NamedTuple):
@@ -47,6 +48,24 @@ def bars(
     drawn = [part for n, one in enumerate(rows) for part in _bar(one, n * _ROW, middle, width / most, text)]
     told = ", ".join(f"{one.name}: {text(one.value)}{_between(one, text)}" for one in rows) or "no data"
     return figure(title, told, _ROW * len(rows), *drawn)
+
+
+def spark(levels: Sequence[float], words: str) -> Markup:
+    """Draw small columns for a cell of a table, with a line at the level 1; higher ones have another colour.
+
+    Args:
+        levels: the heights, at least 0; above 2 they are cut.
+        words: the same in words.
+    """
+    step, line = _SPARK_STEP, _SPARK / 2
+    drawn = [
+        tag("rect", x=n * step, y=f"{_SPARK - high:.1f}", width=step - 2, height=f"{high:.1f}", class_=style)
+        for n, level in enumerate(levels)
+        for high, style in [(max(1.0, line * min(2.0, level)), f"area c{3 if level >= 1 else 8}")]
+    ]
+    width = step * len(levels)
+    drawn.append(tag("line", x1=0, x2=width, y1=line, y2=line, class_="diagonal"))
+    return tag("svg", *drawn, width=width, height=_SPARK, role="img", aria_label=words, class_="snb")
 
 
 def _bar(one: Bar, top: float, middle: float, scale: float, text: Callable[[float], str]) -> Iterable[Markup]:

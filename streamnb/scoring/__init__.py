@@ -7,6 +7,7 @@
     decision_rule.py         the decision with the least expected cost
     decision_scores.py       what decisions turned out to cost
     drift_detectors.py       River's detectors, fed with right and wrong, saved as bits
+    attribute_drift.py       attributes whose values differ from earlier ones, with their chance level
     change_test.py           sequential tests of a rate, valid whenever they are stopped
     new_class_probability.py the probability of a label never seen (Hoppe's urn)
     typicality.py            how usual the log likelihood of an event is within its class

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from itertools import islice
 
-from streamnb.charts import Figures, Markup, joined, number, percent, table, tag
+from streamnb.charts import Figures, Markup, joined, number, percent, spark, table, tag
+from streamnb.charts.html_markup import visible
 from streamnb.config.monitor_config import MonitorConfig
+from streamnb.errors import StreamnbError
 from streamnb.events import Alert, DecisionScores, MetricsReport, MonitorReport
 from streamnb.formats.terminal_text import duration
 from streamnb.reports import report_charts
-from streamnb.reports.report_charts import listing, missing, tile
+from streamnb.reports.report_charts import card, listing, missing, tile
 from streamnb.reports.text_tables import action_text
+from streamnb.scoring.attribute_drift import ALPHA, AttributeChange, AttributeDrift
+from streamnb.serving.drift_windows import WINDOW_EVENTS, DriftTable
 from streamnb.serving.page_tables import (
     Asked,
     choice,
     event_link,
     filter_form,
+    kept_field,
     link,
     page_links,
     taken,
     text_filter,
 )
 from streamnb.serving.recent_records import RecentRecords
-from streamnb.serving.time_ranges import clock
+from streamnb.serving.time_ranges import TITLES, clock, range_name
 
 PATH = "/page/alerts"
 _NEWEST = 1000  # predictions of which the share of a class is taken
@@ -37,6 +43,12 @@ _PAST = [
     "when, UTC", "monitor", "state", "found at", "rate", "tolerated", "Bayes factor", "false alarm",
     "changed at record",
 ]  # fmt: skip
+_CHANGED = ["attribute", "state", "by chance", "windows", "greatest difference"]
+_DRIFT = "Drift by attribute"
+_MOST_SHOWN = 25
+_NO_ANSWER = "The log does not answer: drift by attribute is not known now."
+_READING = "Events are being read."
+_TOO_FEW = f"Too few events in this range: two windows of {WINDOW_EVENTS} are the least."
 _STATES = {"": "all", "raised": "raised", "cleared": "cleared", "discovered": "discovered"}
 
 
@@ -55,11 +67,24 @@ class AlertView:
             text_filter("q", "Event or class", asked),
             choice("monitor", "Monitor", {"": "all"} | {name: name for name in names}, asked),
             choice("state", "State", _STATES, asked),
+            kept_field("range", asked),
             title="Filter alerts",
         )
 
-    def shown(self, asked: Asked) -> Iterator[Markup]:
-        """Yield the state of each monitor, past alerts, and drifts."""
+    def drift(self, asked: Asked) -> Markup:
+        """Return the drift by attribute in the range of a query. Takes the lock, and asks the log."""
+        with self._watch.lock:
+            name = range_name(self._watch, asked, time.time())
+        try:
+            found = self._watch.attribute_drift.table(name)
+        except StreamnbError:
+            return card(tag("h2", _DRIFT), missing(_NO_ANSWER), wide=True)
+        if found.drift is None or not found.drift.changes:
+            return card(tag("h2", _DRIFT), missing(_READING if found.is_loading else _TOO_FEW), wide=True)
+        return _attributes(found, found.drift, TITLES[name])
+
+    def shown(self, asked: Asked, drift: Markup) -> Iterator[Markup]:
+        """Yield the state of each monitor, drift by attribute, past alerts, and drifts of the error rate."""
         report = self._watch.report
         states = () if report is None else report.monitors
         if states:
@@ -69,6 +94,7 @@ class AlertView:
         if report is not None and report.actions is not None:
             style = "trouble" if report.actions.is_paused else "missing"
             yield tag("p", f"Alarms have acted: {action_text(report.actions)}", class_=style)
+        yield drift
         yield self._history(asked)
         newest = list(self._watch.drifts)[:-26:-1]
         rows = [
@@ -140,6 +166,46 @@ class AlertView:
         return tag(
             "section", tag("h2", "Alerts, newest first"), shown, links, class_="card wide", data_hold=True
         )
+
+
+def _attributes(found: DriftTable, drift: AttributeDrift, range_: str) -> Markup:
+    """Return a table of attributes, in falling certainty of a change in the newest window."""
+    n_rows = len(drift.changes) * (found.n_windows - found.n_reference)
+    ordered = sorted(drift.changes.items(), key=lambda item: (item[1][-1].p, min(one.p for one in item[1])))
+    rows = [_attribute(name, changes, drift.level, n_rows) for name, changes in ordered[:_MOST_SHOWN]]
+    n_drifting = sum(changes[-1].p <= drift.level for changes in drift.changes.values())
+    told = (
+        f"{n_drifting:,} of {len(drift.changes):,} attributes drift. Windows of {found.step:,} records, of "
+        f"each the first {WINDOW_EVENTS:,} events at most; the first {found.n_reference} are the reference. "
+        f"By chance, one such table in {round(1 / ALPHA)} or fewer marks anything. Sorted events drift, too."
+    )
+    omitted = drift.n_omitted + max(0, len(ordered) - len(rows))
+    told += f" {omitted:,} more attributes are not listed." if omitted else ""
+    note = tag("p", told, class_="soft")
+    return card(tag("h2", f"{_DRIFT}, {range_.lower()}"), table(_CHANGED, rows), note, wide=True)
+
+
+def _attribute(name: str, changes: list[AttributeChange], level: float, n_rows: int) -> list[object]:
+    last = changes[-1]
+    style, text = ("warn", "drifts") if last.p <= level else ("good", "as before")
+    levels = [math.log(max(one.p, 1e-300)) / math.log(level) for one in changes]
+    over = [n for n, one in enumerate(changes, 1) if one.p <= level]
+    told = f"beyond chance in window {', '.join(map(str, over))}" if over else "in no window beyond chance"
+    chance = min(1.0, last.p * n_rows)
+    return [
+        name,
+        tag("span", text, class_=f"tag {style}"),
+        Figures(f"{chance:.1e}" if chance < 1e-3 else percent(chance)),
+        spark(levels, f"{told}, of {len(changes)}"),
+        _difference(last),
+    ]
+
+
+def _difference(one: AttributeChange) -> str:
+    if one.is_number:
+        return f"median {number(one.before)}, now {number(one.now)}"
+    shares = f"in {percent(one.before)} of events, now {percent(one.now)}"
+    return shares if one.value is None else f"{visible(one.value)} {shares}"
 
 
 def _past(one: Alert) -> list[object]:

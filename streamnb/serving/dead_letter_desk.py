@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as LateError
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from streamnb.config import Config
 from streamnb.engine.ports import Forwarded, Log, Partition
-from streamnb.errors import StreamnbError, Unavailable
+from streamnb.errors import StreamnbError
 from streamnb.runtime.resent_dead_letters import ResentDeadLetters
 from streamnb.runtime.stored_dead_letters import DeadLetterReplay, StoredDeadLetter, letter_at, settle_letters
-from streamnb.serving.log_follower import LogOnDemand
+from streamnb.serving.log_follower import LogThread
 
 _ANSWER_SECONDS = 10.0
 _KEPT_SECONDS = 2.0
-T = TypeVar("T")
 
 
 class InspectedLetter(NamedTuple):
@@ -52,13 +49,12 @@ class DeadLetterDesk:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._thread = ThreadPoolExecutor(1, "deadletterdesk")
-        self._log = LogOnDemand(config)
+        self._log = LogThread(config, "deadletterdesk", _ANSWER_SECONDS)
         self._progress: tuple[float, Mapping[Partition, Forwarded] | None] = 0.0, None
 
     def inspect(self, place: str) -> InspectedLetter:
         """Return the dead letter at a place such as ``0/17``. Raises StreamnbError."""
-        return self._answer(lambda log: self._inspected(log, place))
+        return self._log.answer(lambda log: self._inspected(log, place))
 
     def correct(self, place: str, value: bytes, new_id: str | None) -> str | None:
         """Send a corrected record in place of a dead letter; return the id of its event.
@@ -74,7 +70,7 @@ class DeadLetterDesk:
             self._progress = 0.0, None
             return id_
 
-        return self._answer(work)
+        return self._log.answer(work)
 
     def skip(self, places: Sequence[str], *, dry_run: bool = False) -> None:
         """Settle dead letters without sending them, all or none. Raises StreamnbError."""
@@ -84,12 +80,12 @@ class DeadLetterDesk:
             settle_letters(log, self._config, letters, None, is_dry=dry_run)
             self._progress = 0.0, None
 
-        self._answer(work)
+        self._log.answer(work)
 
     def is_settled(self) -> Callable[[str, str], bool | None]:
         """Return a function of place and reason: True for a settled letter, None if that is not known."""
         try:
-            found = self._answer(self._forwarded)
+            found = self._log.answer(self._forwarded)
         except StreamnbError:
             return lambda _place, _reason: None
         topic = self._config.topics.dead_letters
@@ -105,23 +101,7 @@ class DeadLetterDesk:
 
     def close(self) -> None:
         """Read no more."""
-        self._log.stop()
-        self._thread.submit(self._log.close)
-        self._thread.shutdown(wait=False)
-
-    def _answer(self, work: Callable[[Log], T]) -> T:
-        def run() -> T:
-            with self._log.opened() as log:
-                return work(log)
-
-        try:
-            return self._thread.submit(run).result(_ANSWER_SECONDS)
-        except LateError:
-            raise Unavailable(
-                "the log does not answer: look at the dead letter again before you repeat this"
-            ) from None
-        except RuntimeError as error:  # the server stops
-            raise Unavailable("the server stops") from error
+        self._log.close()
 
     def _forwarded(self, log: Log) -> Mapping[Partition, Forwarded]:
         since, found = self._progress

@@ -20,7 +20,7 @@ from streamnb.charts import Markup, joined, stylesheet, tag
 from streamnb.charts.html_markup import visible
 from streamnb.serving.dead_letter_forms import Replaying, add_dead_letter_forms
 from streamnb.serving.label_undo import UNDO_SECONDS, UndoToken, undo_label
-from streamnb.serving.live_views import GROUPS, RANGED, TITLES, PageViews
+from streamnb.serving.live_views import CHARTED, GROUPS, RANGED, TITLES, PageViews
 from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
 from streamnb.serving.replica import Replica
 from streamnb.serving.time_ranges import KEYS, range_links
@@ -270,7 +270,7 @@ class _PageFrame:
         }
         above = forms[name]() if name in forms and above is None else above
         if name in RANGED:
-            above = joined([above, range_links(_path(name), asked)])
+            above = joined([above, range_links(_path(name), asked, has_axis=name in CHARTED)])
         if "wall" in asked:
             return self._whole(name, tag("h1", TITLES[name]), live, is_wall=True)
         return self._whole(name, tag("h1", TITLES[name]), above, said, live, kept=kept)

@@ -59,8 +59,10 @@ GROUPS = {
 }
 """Group of the navigation -> its views, each with its title."""
 TITLES = {name: title for views in GROUPS.values() for name, title in views.items()}
-RANGED = ("", "classes", "posterior")
-"""Views that draw a range of time."""
+CHARTED = ("", "classes", "posterior")
+"""Views with charts over a range of time."""
+RANGED = (*CHARTED, "alerts")
+"""Views of a range of time."""
 _ROWS, _CHOICES, _TOP = 25, 5, 8
 _MOST_TRIED = 32 << 10  # characters
 _NO_REPORT = "No report yet. A learner writes one about each second: `streamnb run`"
@@ -136,6 +138,7 @@ class PageViews:
             with self._watch.lock:
                 trouble = self._trouble()
             return joined([trouble, *self.dead_letters.listing(asked)])
+        drift = self.alerts.drift(asked) if name == "alerts" else Markup()  # asks the log, too
         shown: dict[str, Callable[[], Iterable[object]]] = {
             "": lambda: self._overview(asked),
             "review": lambda: self.review.news(asked, _number_of(asked.get("since", ""))),
@@ -144,7 +147,7 @@ class PageViews:
             "quality": self._quality,
             "posterior": lambda: self._posterior(asked),
             "labels": self._labels,
-            "alerts": lambda: self.alerts.shown(asked),
+            "alerts": lambda: self.alerts.shown(asked, drift),
             "decisions": lambda: decisions(self._watch.report),
             "tenants": lambda: self.tenants.shown(asked),
             "operations": self._operations,

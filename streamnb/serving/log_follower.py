@@ -6,8 +6,10 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as LateError
 from contextlib import closing, contextmanager, suppress
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from streamnb.config import Config
 from streamnb.engine.ports import Log, OutageListener
@@ -18,6 +20,7 @@ from streamnb.values.messages import Message
 AGAIN_SECONDS = 1.0
 PATIENCE_SECONDS = 8.0
 """Seconds for which a request waits for a log that does not answer."""
+T = TypeVar("T")
 
 
 class FollowerThread(ABC):
@@ -135,6 +138,42 @@ class LogOnDemand:
         if log is not None:
             with suppress(StreamnbError):
                 log.close()
+
+
+class LogThread:
+    """A thread that uses a log on demand, alone, and answers the questions of requests in their order.
+
+    Args:
+        config: the learner's configuration.
+        name: of the thread.
+        seconds: for which a question waits for its answer.
+    """
+
+    def __init__(self, config: Config, name: str, seconds: float) -> None:
+        self._thread, self._seconds = ThreadPoolExecutor(1, name), seconds
+        self._log = LogOnDemand(config)
+
+    def answer(self, work: Callable[[Log], T]) -> T:
+        """Return what `work` returns for the log. Raises StreamnbError, and Unavailable if it is late."""
+
+        def run() -> T:
+            with self._log.opened() as log:
+                return work(log)
+
+        try:
+            return self._thread.submit(run).result(self._seconds)
+        except LateError:
+            raise Unavailable(
+                "the log does not answer: look at what you change before you repeat it"
+            ) from None
+        except RuntimeError as error:  # the server stops
+            raise Unavailable("the server stops") from error
+
+    def close(self) -> None:
+        """Answer no more, without waiting for an answer that is due."""
+        self._log.stop()
+        self._thread.submit(self._log.close)
+        self._thread.shutdown(wait=False)
 
 
 class FairLock:

@@ -40,7 +40,13 @@ def choice(name: str, label: str, options: Mapping[str, str], asked: Asked) -> M
     )
 
 
-def filter_form(path: str, *fields: Markup, title: str) -> Markup:
+def kept_field(name: str, asked: Asked) -> Markup | None:
+    """Return a hidden field with a value of the present query; None without one."""
+    value = asked.get(name)
+    return tag("input", type="hidden", name=name, value=exact(value)) if value else None
+
+
+def filter_form(path: str, *fields: Markup | None, title: str) -> Markup:
     """Return a form of filters, which applies at each change if scripts run."""
     button = tag("button", "Show")
     return tag(

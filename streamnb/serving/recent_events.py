@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as LateError
 from contextlib import suppress
 
 from streamnb.config import Config
@@ -17,7 +15,7 @@ from streamnb.formats.codec import decode_events
 from streamnb.formats.event_schema import ENTITY
 from streamnb.queries.published_prediction import found, reader
 from streamnb.runtime import context
-from streamnb.serving.log_follower import LogOnDemand
+from streamnb.serving.log_follower import LogThread
 
 _NEWEST = 2000  # events of each partition that are read, at most
 _KEPT, _KEPT_BYTES = 5000, 32 << 20
@@ -39,8 +37,7 @@ class RecentEvents:
 
     def __init__(self, config: Config) -> None:
         self._config, self._schema = config, context.schema(config)
-        self._thread = ThreadPoolExecutor(1, "recentevents")
-        self._log = LogOnDemand(config)
+        self._log = LogThread(config, "recentevents", _ANSWER_SECONDS)
         self._next: dict[Partition, int] = {}
         self._events: OrderedDict[str, tuple[Event, int]] = OrderedDict()  # id -> event, bytes
         self._bytes = 0
@@ -49,8 +46,8 @@ class RecentEvents:
     def find(self, ids: Sequence[str]) -> dict[str, Event]:
         """Return the events of ids, as far as they are found within some seconds."""
         try:
-            return self._thread.submit(self._find, ids).result(_ANSWER_SECONDS)
-        except (StreamnbError, LateError):
+            return self._log.answer(lambda log: self._find(log, ids))
+        except StreamnbError:
             return {}
 
     def matching(self, text: str, entity: str | None) -> frozenset[str] | None:
@@ -59,25 +56,21 @@ class RecentEvents:
         None if the log does not answer within some seconds.
         """
         try:
-            return self._thread.submit(self._matching, text.casefold(), entity).result(_ANSWER_SECONDS)
-        except (StreamnbError, LateError):
+            return self._log.answer(lambda log: self._matching(log, text.casefold(), entity))
+        except StreamnbError:
             return None
 
     def close(self) -> None:
         """Read no more."""
-        self._log.stop()
-        self._thread.submit(self._log.close)
-        self._thread.shutdown(wait=False)
+        self._log.close()
 
-    def _find(self, ids: Sequence[str]) -> dict[str, Event]:
-        with self._log.opened() as log:
-            self._read_new(log)
-            self._locate(log, ids)
+    def _find(self, log: Log, ids: Sequence[str]) -> dict[str, Event]:
+        self._read_new(log)
+        self._locate(log, ids)
         return {id_: self._events[id_][0] for id_ in ids if id_ in self._events}
 
-    def _matching(self, text: str, entity: str | None) -> frozenset[str]:
-        with self._log.opened() as log:
-            self._read_new(log)
+    def _matching(self, log: Log, text: str, entity: str | None) -> frozenset[str]:
+        self._read_new(log)
         events = (event for event, _ in self._events.values())
         found = (one for one in events if entity is None or str(one.x.get(ENTITY, "")) == entity)
         return frozenset(

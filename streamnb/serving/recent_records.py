@@ -19,6 +19,7 @@ from streamnb.formats.codec import decode_alert, decode_metrics, decode_predicti
 from streamnb.formats.journal_record import JournalRecord, decode_journal
 from streamnb.queries.resolved_labels import ResolvedLabels
 from streamnb.serving.dead_letter_desk import DeadLetterDesk
+from streamnb.serving.drift_windows import DriftWindows
 from streamnb.serving.latency_samples import LatencySamples
 from streamnb.serving.log_follower import FollowerThread
 from streamnb.serving.prediction_filter import (
@@ -57,7 +58,7 @@ QUEUES = {
 }
 """Queue of a review -> its title."""
 _MOST_FILTERED = 100_000  # predictions that one page of a table looks through
-_MOST_QUEUED = 20_000  # newest predictions among which a queue chooses
+_MOST_QUEUED = 10_000  # newest predictions among which a queue chooses
 
 
 class RecentDeadLetter(NamedTuple):
@@ -100,6 +101,7 @@ class RecentRecords(FollowerThread):
         has_history: whether older reports were read, too.
         events: the events of predictions, read on demand.
         dead_letters: single dead letters, read and settled on demand.
+        attribute_drift: the drift of attributes, read on demand.
         latency: from the time of an event in the log to its prediction, as sampled.
     """
 
@@ -111,12 +113,14 @@ class RecentRecords(FollowerThread):
         self.problem = "nothing has been read yet"
         self.events = RecentEvents(config)
         self.dead_letters = DeadLetterDesk(config)
+        self.attribute_drift = DriftWindows(config)
         self._clear()
 
     def close(self) -> None:
         """Follow no more, and read no more events."""
         self.events.close()
         self.dead_letters.close()
+        self.attribute_drift.close()
         super().close()
 
     def _clear(self) -> None:
@@ -173,37 +177,33 @@ class RecentRecords(FollowerThread):
 
         Events that were labelled on the page are done, except those on which sources disagree.
         """
-        chosen: dict[str, tuple[float, int, bytes]] = {}
-        done: set[str] = set()
+        newest: dict[str, tuple[float, int, QueueFields, bytes]] = {}
         for n, one in enumerate(islice(reversed(self._seen), _MOST_QUEUED)):
-            if one.id in done:
-                continue
-            done.add(one.id)
-            found = queue_fields_of(one.raw)
-            order = self._order(name, found)
-            if order is not None:
-                chosen[one.id] = order, n, one.raw
-        best = sorted(chosen.values(), key=lambda item: item[:2])[:limit]
+            if one.id not in newest:
+                found = queue_fields_of(one.raw)
+                newest[one.id] = _order(name, found), n, found, one.raw
+        ordered = sorted(newest.values(), key=lambda item: item[:2])
+        best = islice((raw for _, _, found, raw in ordered if self._is_queued(name, found)), limit)
         with suppress(MalformedEvent):
-            return [decode_prediction(raw) for _, _, raw in best]
+            return [decode_prediction(raw) for raw in best]
         return []
 
-    def _order(self, name: str, found: QueueFields) -> float | None:
-        """Return the place of a prediction in a queue, the least first; None if it is not in the queue."""
-        said = self.judging.label(found.id, found.truth)
+    def _is_queued(self, name: str, found: QueueFields) -> bool:
+        """Return whether a prediction is in a queue; what is asked last takes longest."""
+        labels = self.judging
         if name == "disagree":
-            return 0.0 if self.judging.disagreeing(found.id, found.truth) else None
-        if self.judging.own(found.id, PAGE_SOURCE) is not None:
-            return None
+            return labels.disagreeing(found.id, found.truth)
         is_in = {
-            "unsure": said is None and found.probability is not None,
-            "wrong": said not in {None, found.label},
+            "unsure": found.probability is not None,
             "undecided": found.decision is None,
-            "new": said is None and found.unseen is not None and found.unseen > 0.0,
-            "newest": True,
-        }[name]
-        order = {"unsure": found.probability or 0.0, "new": -(found.unseen or 0.0)}.get(name, -found.ts)
-        return order if is_in else None
+            "new": found.unseen is not None and found.unseen > 0.0,
+        }.get(name, True)
+        if not is_in or labels.own(found.id, PAGE_SOURCE) is not None:
+            return False
+        if name not in {"unsure", "new", "wrong"}:
+            return True
+        label = labels.label(found.id, found.truth)
+        return label not in {None, found.label} if name == "wrong" else label is None
 
     def newest_labels(self) -> Iterator[str | None]:
         """Yield the predicted labels, newest first. Needs the lock."""
@@ -406,6 +406,11 @@ class RecentRecords(FollowerThread):
     def _add_label(self, record: Record) -> None:
         if found := self.judging.add(record):
             self.verdicts.append(found)
+
+
+def _order(name: str, found: QueueFields) -> float:
+    """Return the place of a prediction in a queue, the least first."""
+    return {"unsure": found.probability or 0.0, "new": -(found.unseen or 0.0)}.get(name, -found.ts)
 
 
 def _is_whole(report: MetricsReport) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -180,21 +180,28 @@ def sampled_records(log: Log, partition: Partition, end: int, now: float) -> Ite
     for seconds in sorted(RANGES.values(), key=lambda each: each or float("inf")):
         low = first
         if seconds is not None:
-            high = end
-            while low < high:
-                middle = (low + high) // 2
-                found = _one(log, partition, middle)
-                yield None
-                if found is None or found.timestamp < now - seconds:
-                    low = middle + 1
-                else:
-                    high = middle
+            low = yield from offset_since(log, partition, first, end, now - seconds)
         step = max(1.0, (end - low) / _SAMPLED)
         for n in range(min(_SAMPLED, max(0, end - low))):
             offset = low + int(n * step)
             if offset not in seen:
                 seen.add(offset)
                 yield _one(log, partition, offset)
+
+
+def offset_since(
+    log: Log, partition: Partition, first: int, end: int, ts: float
+) -> Generator[None, None, int]:
+    """Return the first offset at a time or later, of records whose times rise; yield between reads."""
+    while first < end:
+        middle = (first + end) // 2
+        found = _one(log, partition, middle)
+        yield None
+        if found is None or found.timestamp < ts:
+            first = middle + 1
+        else:
+            end = middle
+    return first
 
 
 def _one(log: Log, partition: Partition, offset: int) -> Record | None:

@@ -143,12 +143,13 @@ def _change_mark(change: JournalRecord) -> Mark:
     return Mark(change.now, f"{what}: journal record {change.n}", what, "change")
 
 
-def range_links(where: str, asked: Mapping[str, str]) -> Markup:
+def range_links(where: str, asked: Mapping[str, str], *, has_axis: bool = True) -> Markup:
     """Return the ranges and axes of a view as links, which work without a script.
 
     Args:
         where: the path of the view.
         asked: its query.
+        has_axis: False leaves out the choice of the axis.
     """
     chosen, by_events = asked.get("range", ""), asked.get("x") == "events"
 
@@ -164,8 +165,8 @@ def range_links(where: str, asked: Mapping[str, str]) -> Markup:
     return tag(
         "div",
         tag("nav", *ranges, aria_label="Range", class_="ranges"),
-        tag("nav", *axes, aria_label="Axis", class_="ranges"),
-        tag("span", "UTC", class_="soft zone"),
+        tag("nav", *axes, aria_label="Axis", class_="ranges") if has_axis else None,
+        tag("span", "UTC", class_="soft zone") if has_axis else None,
         class_="axes",
     )
 

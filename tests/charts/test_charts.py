@@ -162,3 +162,14 @@ def test_a_series_keeps_its_colour_in_every_order():
     for made in (charts.line("L", [1, 2], lines[::-1]), charts.stacked("S", [1, 2], lines[::-1])):
         for name, colour in (("a", 3), ("b", 5)):
             assert re.search(rf'area c{colour}"></rect></svg>{name}: ', made)
+
+
+def test_small_columns_are_cut_above_and_coloured_from_the_line_on():
+    made = charts.spark([0.0, 0.5, 1.0, 900.0], "1 & 2 of 4")
+    assert re.findall(r'height="([\d.]+)" class="area c(\d)"', made) == [
+        ("1.0", "8"),
+        ("6.0", "8"),
+        ("12.0", "3"),
+        ("24.0", "3"),
+    ]
+    assert 'aria-label="1 &amp; 2 of 4"' in made

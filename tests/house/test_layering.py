@@ -110,7 +110,10 @@ ONLY_IN = {
         "event_logs/kafka/kafka_requests.py", "event_logs/request_index.py",
         "event_logs/sqlite/sqlite_log.py", "event_logs/sqlite/sqlite_store.py",
     },
-    "scipy": {"scoring/new_class_probability.py", "sklearn.py", "statistics/credible_intervals.py"},
+    "scipy": {
+        "scoring/attribute_drift.py", "scoring/new_class_probability.py", "sklearn.py",
+        "statistics/credible_intervals.py",
+    },
     "pandas": {"models/interface/predictions.py", "models/naive_bayes/counting_model.py", "sklearn.py"},
     "sklearn": {"sklearn.py"},
     "fastavro": {"formats/avro_events.py"},
