@@ -63,11 +63,21 @@ def visible(text: str) -> str:
 
 
 def figure(
-    title: str, said: str, height: int, *parts: object, key: object = None, note: object = None
+    title: str,
+    said: str,
+    height: int,
+    *parts: object,
+    key: object = None,
+    note: object = None,
+    is_scaled: bool = False,
 ) -> Markup:
-    """Return a picture with its description for screen readers, a note next to its title, and a key below."""
+    """Return a picture with its description for screen readers, a note next to its title, and a key below.
+
+    `is_scaled` leaves room for the values of a vertical axis, to the left of the picture.
+    """
     told = tag("title", title), tag("desc", said)
-    drawn = tag("svg", *told, *parts, role="img", width="100%", height=height, class_="snb-plot")
+    style = "snb-plot scaled" if is_scaled else "snb-plot"
+    drawn = tag("svg", *told, *parts, role="img", width="100%", height=height, class_=style)
     if not height:
         drawn = tag("p", said, class_="none")
     above = tag("figcaption", tag("span", title), tag("span", note) if note else None)

@@ -92,6 +92,7 @@ def line(
         *frame.marks(marks),
         key=colour_key(told, colours) if many else None,
         note=None if many else notes[0],
+        is_scaled=True,
     )
 
 
@@ -126,6 +127,7 @@ def stacked(
         *frame.summary(series, percent),
         *frame.marks(marks),
         key=colour_key([f"{one.name}: {percent(_last(one.ys))}" for one in series], colours),
+        is_scaled=True,
     )
 
 
@@ -183,11 +185,11 @@ class _PlotFrame:
         return tag("polygon", points=_points(around), class_=style)
 
     def grid(self, first: float, step: float, y: Callable[[float], str]) -> Iterable[Markup]:
-        """Yield horizontal lines with their values, and the xs below: ticks, or the ends and the middle."""
+        """Yield horizontal lines with their values to the left, and xs below: ticks, or ends and middle."""
         for n in range(round((self.high - first) / step) + 1):
             at = self.top + self.y(first + n * step) * self.inner / 1000
             yield tag("line", x1=0, x2="100%", y1=at, y2=at, class_="grid")
-            yield tag("text", y(first + n * step), x=2, y=at + (11 if n and at < 20 else -4))
+            yield tag("text", y(first + n * step), x=-6, y=at + 4, class_="end")
         low, high, foot = self.first, self.last, self.top + self.inner + 15
         for at in self._axis.ticks or ((low, (low + high) / 2, high) if high > low else (low,)):
             if low <= at <= high:

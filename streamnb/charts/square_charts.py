@@ -78,6 +78,7 @@ def curves(
         _ABOVE + _HEIGHT + _BELOW,
         *_frame(plot, x, y),
         key=colour_key(names, [n % _COLOURS + 1 for n in range(len(names))]),
+        is_scaled=True,
     )
 
 
@@ -100,7 +101,7 @@ def calibration(title: str, bins: Sequence[_Bin]) -> Markup:
     story = "; ".join(
         f"{percent(b.confidence)} sure: {percent(b.accuracy)} right of {b.events}" for b in bins
     )
-    return figure(title, story, _ABOVE + _HEIGHT + _BELOW, *drawn)
+    return figure(title, story, _ABOVE + _HEIGHT + _BELOW, *drawn, is_scaled=True)
 
 
 def _frame(plot: Iterable[Markup], x: str, y: str) -> Iterable[Markup]:
@@ -113,7 +114,7 @@ def _frame(plot: Iterable[Markup], x: str, y: str) -> Iterable[Markup]:
     yield tag("svg", *plot, viewBox="0 0 1000 1000", preserveAspectRatio="none", **size)
     for share in (0.0, 0.5, 1.0):
         at = _ABOVE + (1 - share) * _HEIGHT
-        yield tag("text", percent(share), x=2, y=at + (12 if share == 1 else -4))
+        yield tag("text", percent(share), x=-6, y=at + 4, class_="end")
         style = {0.0: None, 0.5: "middle", 1.0: "end"}[share]
         yield tag("text", percent(share), x=f"{100 * share:g}%", y=_ABOVE + _HEIGHT + 15, class_=style)
     yield tag("text", f"{x} →", x="100%", y=_ABOVE + _HEIGHT + 31, class_="end")

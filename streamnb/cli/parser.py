@@ -282,7 +282,7 @@ def _add_operations(command: _Command) -> None:
     text = "also show that the model never saw these events: ids, one a line; - is standard input"
     verify.add_argument("--forgotten", metavar="FILE", help=text)
 
-    action = _actions(command("dlq", "list the dead letters, show one, or send them again"))
+    action = _actions(command("dlq", "list the dead letters, show one, send them again, or skip them"))
     listed = action("list", "show how many there are, and the last ones")
     text = "number shown of each partition (default: %(default)s)"
     listed.add_argument("--limit", type=_positive_int, default=20, metavar="N", help=text)
@@ -294,6 +294,13 @@ def _add_operations(command: _Command) -> None:
     text = "send dead letters with this reason; may be repeated"
     again.add_argument("--reason", action="append", default=[], metavar="REASON", help=text)
     again.add_argument("--dry-run", action="store_true", help="only show the result")
+    skipped = action("skip", "settle some without sending them: they wait no more, and are never sent")
+    skipped.add_argument(
+        "places", nargs="*", metavar="PARTITION/OFFSET", help="as `streamnb dlq list` has it"
+    )
+    text = "skip the dead letters with this reason that wait; may be repeated"
+    skipped.add_argument("--reason", action="append", default=[], metavar="REASON", help=text)
+    skipped.add_argument("--dry-run", action="store_true", help="only show the result")
 
     _add_model(
         _actions(command("model", "add the models of learners that share a stream, or write them as text"))

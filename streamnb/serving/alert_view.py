@@ -25,8 +25,7 @@ from streamnb.serving.page_tables import (
     filter_form,
     kept_field,
     link,
-    page_links,
-    taken,
+    page_of,
     text_filter,
 )
 from streamnb.serving.recent_records import RecentRecords
@@ -159,10 +158,9 @@ class AlertView:
             and (not text or text in f"{one.id}\n{one.label}".casefold())
         ]
         first = self._watch.n_alerts - len(self._watch.alerts)
-        rows, after = taken(reversed(found), asked.get("after"), lambda row: str(first + row[0]))
-        shown = table(_PAST, [_past(one) for _, one in rows]) if rows else missing(_NONE_FITS)
         told = f"{len(found):,} among the newest {len(self._watch.alerts):,}; GET /alerts has all."
-        links = page_links(PATH, asked, after, told)
+        rows, links = page_of(found[::-1], PATH, asked, lambda row: str(first + row[0]), told)
+        shown = table(_PAST, [_past(one) for _, one in rows]) if rows else missing(_NONE_FITS)
         return tag(
             "section", tag("h2", "Alerts, newest first"), shown, links, class_="card wide", data_hold=True
         )
@@ -202,6 +200,8 @@ def _attribute(name: str, changes: list[AttributeChange], level: float, n_rows: 
 
 
 def _difference(one: AttributeChange) -> str:
+    if one.p >= 1.0:
+        return "-"
     if one.is_number:
         return f"median {number(one.before)}, now {number(one.now)}"
     shares = f"in {percent(one.before)} of events, now {percent(one.now)}"

@@ -20,8 +20,7 @@ from streamnb.serving.page_tables import (
     exact,
     filter_form,
     link,
-    page_links,
-    taken,
+    page_of,
     text_filter,
 )
 from streamnb.serving.recent_records import RecentDeadLetter, RecentRecords
@@ -97,15 +96,14 @@ class DeadLetterView:
             return
         states = {one.place: is_settled(one.place, one.about.get("reason", "")) for one in letters}
         found = [one for one in reversed(letters) if self._is_wanted(one, states[one.place], asked)]
-        rows, after = taken(found, asked.get("after"), lambda one: one.place)
+        told = f"{len(found):,} among the newest {len(letters):,}; streamnb dlq list has older ones."
+        rows, links = page_of(found, PATH, asked, lambda one: one.place, told)
         if None in states.values():
             yield missing("The log does not answer: the states of these letters are not known now.")
         header = ["letter", "when, UTC", "reason", "path", "from", "state", "beginning of the record"]
         made = [self._row(one, states[one.place]) for one in rows]
         body = table(header, made) if made else missing("No dead letter fits these filters.")
-        told = f"{len(found):,} among the newest {len(letters):,}; `streamnb dlq list` has older ones."
         title = tag("h2", "Newest first")
-        links = page_links(PATH, asked, after, told.replace("`", ""))
         yield tag("section", title, body, links, class_="card wide", data_hold=True)
         yield from _reasons(letters)
 

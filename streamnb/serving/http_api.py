@@ -183,8 +183,9 @@ def _describe(app: FastAPI) -> None:
 def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(StreamnbError)
-    async def refused(_: Request, error: StreamnbError) -> Response:
-        return _problem(_NOT_READY if isinstance(error, (SnapshotError, LogError)) else _WRONG, str(error))
+    async def refused(request: Request, error: StreamnbError) -> Response:
+        status = _NOT_READY if isinstance(error, (SnapshotError, LogError)) else _WRONG
+        return _page(app, request, status, str(error)) or _problem(status, str(error))
 
     @app.exception_handler(AnyHTTPException)
     async def failed(request: Request, error: AnyHTTPException) -> Response:
@@ -193,6 +194,8 @@ def _add_errors(app: FastAPI) -> None:
         if error.status_code == _UNREADABLE and not code:  # FastAPI could not parse the body
             told = "the body cannot be read: expected JSON in UTF-8; nesting and digits have a limit"
         headers = _allowed(app, request) if error.status_code == _WRONG_METHOD else error.headers
+        if (page := _page(app, request, error.status_code, str(told))) is not None:
+            return page
         return _problem(error.status_code, str(told), code, headers, more)
 
     @app.exception_handler(Exception)
@@ -212,6 +215,13 @@ def _add_errors(app: FastAPI) -> None:
         if first["loc"][0] == "path" and first["type"] == "string_too_short":
             return _problem(_NOT_FOUND, f"the path ends without {first['loc'][-1]}")
         return _problem(_WRONG, told)
+
+
+def _page(app: FastAPI, request: Request, status: int, told: str) -> Response | None:
+    """Return an error as a page for a browser on the live page; None for its script and other clients."""
+    refuse: Callable[[int, str], Response] | None = getattr(app.state, "refuse", None)
+    is_browser = request.url.path.startswith("/page/") and "text/html" in request.headers.get("accept", "")
+    return refuse(status, told) if refuse is not None and is_browser else None
 
 
 def _allowed(app: FastAPI, request: Request) -> dict[str, str]:

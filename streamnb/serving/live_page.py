@@ -68,6 +68,7 @@ def add_pages(app: FastAPI, watch: RecentRecords, replica: Replica, writing: Pag
         watch, replica, csrf, is_writable=writing.say is not None, can_send=writing.replay is not None
     )
     frame = _PageFrame(watch.config.model.name, views, csrf)
+    app.state.refuse = frame.refused
     _add_forms(app, frame, csrf, writing)
 
     @app.get("/", include_in_schema=False)
@@ -214,8 +215,8 @@ def _known(name: str) -> str:
     return name
 
 
-def _html(made: Markup) -> Response:
-    return Response(made.encode(errors="replace"), 200, _HEADERS, "text/html; charset=utf-8")
+def _html(made: Markup, status: int = 200) -> Response:
+    return Response(made.encode(errors="replace"), status, _HEADERS, "text/html; charset=utf-8")
 
 
 def _file(name: str) -> str:
@@ -246,6 +247,12 @@ class _PageFrame:
         """
         back = tag("p", tag("a", "Back to the predictions", href="/page/events"))
         return self._whole("events", tag("h1", TITLES["events"]), told, back)
+
+    def refused(self, status: int, told: str) -> Response:
+        """Return an error as a page."""
+        back = tag("p", tag("a", "Back to the predictions", href="/page/events"))
+        made = self._whole("events", tag("h1", "Not done"), tag("p", told, class_="trouble"), back)
+        return _html(made, status)
 
     def page(
         self, name: str, asked: dict[str, str], answer: Markup | None = None, above: Markup | None = None

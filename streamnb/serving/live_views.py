@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,6 +26,7 @@ from streamnb.serving.alert_view import AlertView, decisions
 from streamnb.serving.class_views import ClassViews
 from streamnb.serving.dead_letter_view import DeadLetterView
 from streamnb.serving.health_strip import health_strip
+from streamnb.serving.label_search import SearchedLabels
 from streamnb.serving.learned_views import ModelPage
 from streamnb.serving.prediction_table import PredictionTable, decided
 from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
@@ -139,10 +141,11 @@ class PageViews:
                 trouble = self._trouble()
             return joined([trouble, *self.dead_letters.listing(asked)])
         drift = self.alerts.drift(asked) if name == "alerts" else Markup()  # asks the log, too
+        searched = self._searched(asked["id"]) if name == "events" else None
         shown: dict[str, Callable[[], Iterable[object]]] = {
             "": lambda: self._overview(asked),
             "review": lambda: self.review.news(asked, _number_of(asked.get("since", ""))),
-            "events": lambda: self._event(asked),
+            "events": lambda: self._event(asked, searched),
             "try": self._try,
             "quality": self._quality,
             "posterior": lambda: self._posterior(asked),
@@ -209,24 +212,45 @@ class PageViews:
 
     # Predictions and labels
 
-    def _event(self, asked: dict[str, str]) -> Iterator[Markup]:
+    def _searched(self, id_: str) -> SearchedLabels | None:
+        """Return the labels of an event in the log; None if the page or the model knows them, or it fails."""
+        with self._watch.lock:
+            is_known = self._watch.knows_all_labels or self._watch.prediction(id_) is None
+        if is_known or not self._watch.config.topics.labels or self._replica.said_of(id_) is not None:
+            return None
+        with suppress(StreamnbError):
+            return self._watch.label_search.find(id_)
+        return None
+
+    def _event(self, asked: dict[str, str], searched: SearchedLabels | None) -> Iterator[Markup]:
         if not self._is_writable:
             yield missing(_NO_LABELS)
         one = self._watch.prediction(asked["id"])
-        yield self._details(one) if one else missing("This event is not among those read.")
+        if one is None:
+            yield missing("This event is not among those read.")
+            return
+        if searched is not None and searched.share < 1.0:
+            yield tag(
+                "p",
+                f"The labels are searched for it: {percent(searched.share)} done.",
+                class_="soft",
+            )
+        yield self._details(one, searched)
 
-    def truth(self, one: Prediction) -> tuple[Markup, str | None]:
+    def truth(self, one: Prediction, searched: SearchedLabels | None = None) -> tuple[Markup, str | None]:
         """Return the label in force as far as it is known here, and the same label if it arrived separately.
 
-        The label may be older than the records that were read.
+        The label may be older than the records that were read. `searched` are labels found in the log.
         """
-        watch = self._watch
+        watch, labels = self._watch, self._watch.judging
         known = None if watch.knows_all_labels else self._replica.said_of(one.id)
-        if watch.judging.mentions(one.id) or any(each.source != IN_EVENT for each in known or ()):
-            said = watch.judging.label(one.id, one.truth, known or ())
+        is_known = watch.knows_all_labels or known is not None
+        if searched is not None and searched.share == 1.0:
+            labels, is_known = searched.labels, is_known or searched.is_whole
+        if labels.mentions(one.id) or any(each.source != IN_EVENT for each in known or ()):
+            said = labels.label(one.id, one.truth, known or ())
             style = "" if said is None else " good" if said == one.label else " warn"
             return _tag("said: ", said or "nothing", f"said{style}"), said
-        is_known = watch.knows_all_labels or known is not None
         if one.truth is None:
             return _tag("no label" if is_known else "label not known here"), None
         is_right, then = one.truth == one.label, "" if is_known else " when it came"
@@ -243,14 +267,16 @@ class PageViews:
         sent = {"method": "post", "action": "/page/label", "class_": "say", "data_send": True}
         return tag("form", *fields, *children, **sent)
 
-    def _details(self, one: Prediction) -> Markup:
+    def _details(self, one: Prediction, searched: SearchedLabels | None) -> Markup:
         age = f" UTC by {one.model.name} after {one.model.events:,} events."
         told = joined(["Predicted ", clock(one.ts), age])
         evidence = [
             (f"{each.attribute}: {value_name(each.value)}", each.log_odds) for each in one.evidence or ()
         ]
+        if evidence and (rest := _rest_of_evidence(one)) is not None:
+            evidence = [("(prior and all else)", rest), *evidence]
         other = tag("input", name="label", required=True, maxlength=1000, aria_label="another label")
-        truth, said = self.truth(one)
+        truth, said = self.truth(one, searched)
         head = (
             tag("h2", one.id),
             tag("p", truth),
@@ -414,6 +440,14 @@ def _bars(title: str, rows: Iterable[tuple[str, float]]) -> Markup:
 def _shares(title: str, given: Mapping[str, float]) -> Markup:
     rows = sorted(given.items(), key=lambda item: -item[1])[:_TOP]
     return card(bars(title, [Bar(*row) for row in rows], text=percent, most=1.0))
+
+
+def _rest_of_evidence(one: Prediction) -> float | None:
+    """Return the log odds of the two most probable classes without the published evidence."""
+    ranked = sorted(one.probabilities.values(), reverse=True)[:2]
+    if len(ranked) < 2 or ranked[1] <= 0.0:
+        return None
+    return math.log(ranked[0] / ranked[1]) - math.fsum(each.log_odds for each in one.evidence or ())
 
 
 def _tag(text: str, label: str = "", style: str = "") -> Markup:

@@ -311,7 +311,9 @@ function cross() {
     const tip = document.createElement("div");
     tip.className = "tip";
     tip.textContent = [at.replace(/^at /, "") + own, ...values].join("\n");
-    tip.style[crossed > 0.5 ? "right" : "left"] = `${100 * (crossed > 0.5 ? 1 - crossed : crossed) + 1}%`;
+    const [plot, frame] = [chart, chart.parentElement].map((each) => each.getBoundingClientRect());
+    const left = plot.left - frame.left + crossed * plot.width;
+    tip.style[crossed > 0.5 ? "right" : "left"] = `${(crossed > 0.5 ? frame.width - left : left) + 6}px`;
     chart.append(line);
     chart.parentElement.append(tip);
     tipped.push(line, tip);

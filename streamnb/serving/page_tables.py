@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -83,21 +83,24 @@ def event_link(id_: str) -> Markup:
     return link(visible(id_), "/page/events", {"id": id_}, class_="id")
 
 
-def taken(found: Iterable[T], after: str | None, key: Callable[[T], str]) -> tuple[list[T], str | None]:
-    """Return the rows after a cursor, and the cursor of the next page; None if there is none.
+def page_of(
+    found: Sequence[T], path: str, asked: Asked, key: Callable[[T], str], note: str
+) -> tuple[Sequence[T], Markup | None]:
+    """Return the rows of the page that a query asks for, and links to other pages.
+
+    If the row before the page is no longer there, the first page is returned, with a note.
 
     Args:
         found: all rows, in order.
-        after: key of the last row of the page before; None starts at the first.
+        path: the table's path.
+        asked: the query; `after` is the key of the last row of the page before.
         key: returns the key of a row.
+        note: note on the limits of the table.
     """
-    rows: list[T] = []
-    is_reached = after is None
-    for one in found:
-        if not is_reached:
-            is_reached = key(one) == after
-        elif len(rows) == ROWS:
-            return rows, key(rows[-1])
-        else:
-            rows.append(one)
-    return rows, None
+    after, start = asked.get("after"), 0
+    if after is not None:
+        start = next((n for n, one in enumerate(found, 1) if key(one) == after), 0)
+        note = note if start else f"The page is no longer kept; the first is shown. {note}"
+    rows = found[start : start + ROWS]
+    has_more = len(found) > start + ROWS
+    return rows, page_links(path, asked, key(rows[-1]) if has_more else None, note)

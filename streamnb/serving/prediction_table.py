@@ -110,6 +110,8 @@ class PredictionTable:
         n = self._watch.n_seen
         if not page.rows and page.after is None:
             yield missing("No such prediction among those read." if n else "No predictions yet.")
+            if (links := page_links(PATH, asked, None)) is not None:
+                yield links
             return
         told = f"The newest of {n:,}; the list stands still while you point at it or are in it."
         if wanted.ids is not None:

@@ -20,6 +20,7 @@ from streamnb.formats.journal_record import JournalRecord, decode_journal
 from streamnb.queries.resolved_labels import ResolvedLabels
 from streamnb.serving.dead_letter_desk import DeadLetterDesk
 from streamnb.serving.drift_windows import DriftWindows
+from streamnb.serving.label_search import LabelSearch
 from streamnb.serving.latency_samples import LatencySamples
 from streamnb.serving.log_follower import FollowerThread
 from streamnb.serving.prediction_filter import (
@@ -102,6 +103,7 @@ class RecentRecords(FollowerThread):
         events: the events of predictions, read on demand.
         dead_letters: single dead letters, read and settled on demand.
         attribute_drift: the drift of attributes, read on demand.
+        label_search: all labels of one event, searched on demand.
         latency: from the time of an event in the log to its prediction, as sampled.
     """
 
@@ -114,6 +116,7 @@ class RecentRecords(FollowerThread):
         self.events = RecentEvents(config)
         self.dead_letters = DeadLetterDesk(config)
         self.attribute_drift = DriftWindows(config)
+        self.label_search = LabelSearch(config)
         self._clear()
 
     def close(self) -> None:
@@ -121,6 +124,7 @@ class RecentRecords(FollowerThread):
         self.events.close()
         self.dead_letters.close()
         self.attribute_drift.close()
+        self.label_search.close()
         super().close()
 
     def _clear(self) -> None:

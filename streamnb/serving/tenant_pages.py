@@ -14,8 +14,7 @@ from streamnb.serving.page_tables import (
     choice,
     filter_form,
     link,
-    page_links,
-    taken,
+    page_of,
     text_filter,
 )
 from streamnb.serving.recent_records import RecentRecords
@@ -68,11 +67,10 @@ class TenantPages:
         text = asked.get("q", "").casefold()
         found = [one for one in self._watch.tenants.values() if text in one.tenant.casefold()]
         found.sort(key=_ORDERS.get(asked.get("order", ""), _ORDERS[""])[1])
-        rows, after = taken(found, asked.get("after"), lambda one: one.tenant)
+        told = f"{len(found):,} of {len(self._watch.tenants):,} tenants."
+        rows, links = page_of(found, PATH, asked, lambda one: one.tenant, told)
         header = ["tenant", "events", "tested", "accuracy", "most frequent class", "when, UTC"]
         shown = table(header, map(_row, rows)) if rows else missing("No tenant fits.")
-        told = f"{len(found):,} of {len(self._watch.tenants):,} tenants."
-        links = page_links(PATH, asked, after, told)
         return tag("section", tag("h2", "Tenants"), shown, links, class_="card wide", data_hold=True)
 
     def _one(self, one: TenantStanding) -> Iterator[Markup]:

@@ -1,7 +1,11 @@
-"""The pictures of docs/dashboard.md: a report, and a learner of SMS messages as they come, seen by Chromium (`make screenshots`)."""
+"""The pictures of docs/dashboard.md: a report, and a learner of SMS messages as they come, seen by Chromium (`make screenshots`).
+
+python -m tests.house.screenshots EVENTS [FOLDER]: with a folder, each view at several widths goes there, light and dark.
+"""
 
 from __future__ import annotations
 
+import base64
 import sys
 import tempfile
 import time
@@ -9,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from streamnb import cli
+from streamnb.serving.live_views import TITLES
 from tests import ROOT
 from tests.support import commands
 from tests.support.browser import Browser
@@ -17,7 +22,21 @@ from tests.support.program import Program
 ADDRESS = "http://127.0.0.1:8017"
 
 
-def main(stream):
+SIZES = {"1920": (1920, 1080), "1024": (1024, 800), "390": (390, 844)}
+MONITORS = [
+    {"name": "errors", "kind": "error-rate", "tolerated": 0.05, "alarming": 0.15},
+    {
+        "name": "spam",
+        "kind": "class-rate",
+        "label": "spam",
+        "tolerated": [0.05, 0.3],
+        "alarming": [0.02, 0.4],
+    },
+    {"name": "events stopped", "kind": "no-events", "after": "4s"},
+]
+
+
+def main(stream, out=None):
     folder = Path(tempfile.mkdtemp())
     made = Program(
         folder,
@@ -25,6 +44,8 @@ def main(stream):
         model="sms",
         topics={"labels": "sms-labels"},
         metrics={"every_events": 50, "every": "200ms"},
+        predictions={"evidence": 10},
+        **({} if out is None else {"monitors": MONITORS, "decision": {"reject": 0.2}}),
     )
     with closing(made):
         made.run("warm")
@@ -33,6 +54,9 @@ def main(stream):
         made.start("replay", stream, "--rate", "300").finish()
         time.sleep(5)
         with closing(Browser(folder / "profile")) as browser:
+            if out is not None:
+                take_all(browser, out)
+                return
             take(browser, ROOT / "docs" / "pictures")
             cli.main(["evaluate", str(stream), "--report", str(folder / "report.html")])
             take_report(browser, folder / "report.html", ROOT / "docs" / "pictures")
@@ -54,6 +78,28 @@ def take(browser, out):
     browser.picture(out / "phone.png", whole=False)
 
 
+def take_all(browser, out):
+    """Each view, light and dark, at each width, printed, and on a wall."""
+    out.mkdir(exist_ok=True, parents=True)
+    for name in TITLES:
+        path = f"/page/{name}" if name else "/"
+        for size, (width, height) in SIZES.items():
+            for dark in (False, True):
+                browser.size(width, height, dark=dark)
+                browser.open(ADDRESS + path)
+                time.sleep(0.3)
+                browser.picture(
+                    out / f"{name or 'overview'}-{size}-{'dark' if dark else 'light'}.png", whole=False
+                )
+        printed = browser.command("Page.printToPDF", preferCSSPageSize=True, printBackground=True)
+        (out / f"{name or 'overview'}.pdf").write_bytes(base64.b64decode(printed["data"]))
+    browser.size(1920, 1080)
+    for name in ("", "page/quality", "page/classes", "page/alerts"):
+        browser.open(f"{ADDRESS}/{name}?wall")
+        time.sleep(0.3)
+        browser.picture(out / f"wall-{name.rpartition('/')[2] or 'overview'}.png", whole=False)
+
+
 def take_report(browser, page, out):
     browser.size(1100, 860)
     browser.open(page.as_uri())
@@ -62,6 +108,6 @@ def take_report(browser, page, out):
 
 if __name__ == "__main__":
     try:
-        main(Path(sys.argv[1]).resolve())
+        main(*(Path(one).resolve() for one in sys.argv[1:]))
     finally:
         commands.close()

@@ -735,7 +735,13 @@ def test_a_label_is_undone_also_without_the_script_and_not_if_it_was_changed(ful
     read("other", "ann")
     assert "Undone: " in ask("/page/undo", fields, **ORIGIN)[2]
     read("spam")
-    assert ask("/page/undo", fields, **ORIGIN)[0] == 409
+    status, headers, text = ask("/page/undo", fields, **ORIGIN)
+    assert (status, dict(headers)["content-type"]) == (409, "application/problem+json")
+    status, headers, text = ask("/page/undo", fields, **ORIGIN, accept="text/html,*/*")  # without the script
+    assert (status, dict(headers)["content-type"]) == (409, "text/html; charset=utf-8")
+    assert "has another label" in text
+    assert "script" not in Reader(text.partition("<main")[2]).tags
+    assert "content-security-policy" in dict(headers)
     assert [(one.id, one.label, one.source) for one in said] == [
         (id_, "ham", "dashboard"), (id_, "spam", "dashboard"),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`streamnb dlq`: list, show and replay dead letters."""
+"""`streamnb dlq`: list, show, replay and skip dead letters."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import NamedTuple
 from streamnb.cli.commands.read import records_of
 from streamnb.config import Config
 from streamnb.engine.ports import Log, Partition
+from streamnb.errors import ConfigError
 from streamnb.formats.terminal_text import emit, printable
 from streamnb.reports.text_columns import table
 from streamnb.runtime import context
@@ -26,8 +27,10 @@ from streamnb.runtime.stored_dead_letters import (
     ReplayOutcome,
     StoredDeadLetter,
     letter_at,
+    settle_letters,
 )
 from streamnb.values.messages import Message
+from streamnb.values.parameter_checks import pluralize
 
 _AT_ONCE = 500
 _MOST_BYTES = 4 << 20  # batch size, plus one record
@@ -115,6 +118,34 @@ def _replay(options: argparse.Namespace, config: Config, log: Log) -> int:
     }
     text = found.message(f"of {topic} {'would be sent' if options.dry_run else 'sent'}")
     print(json.dumps(answer) if options.json else printable(text))
+    return 0
+
+
+def _skip(options: argparse.Namespace, config: Config, log: Log) -> int:
+    """Settle dead letters without sending them: all or none of given places, and what waits of a reason."""
+    if not options.places and not options.reason:
+        raise ConfigError("dlq skip: name dead letters, or give --reason")
+    topic, since = config.topics.dead_letters, log.forwarded(config.topics.dead_letters)
+    chosen = [letter_at(log, config, place) for place in dict.fromkeys(options.places)]
+    if chosen:
+        settle_letters(log, config, chosen, None, is_dry=options.dry_run)
+    n_skipped = len(chosen)
+    walks = {partition: ResentDeadLetters(since.get(partition)) for partition in log.partitions(topic)}
+    for letters in _parts(log, topic, {}) if options.reason else ():
+        walk = walks[letters[0].record.partition]
+        waiting = [
+            one
+            for one in letters
+            if one.reason in options.reason
+            and one.place not in options.places
+            and not walk.why_settled(one.record.offset, one.reason)
+        ]
+        if waiting:
+            settle_letters(log, config, waiting, None, is_dry=options.dry_run)
+        n_skipped += len(waiting)
+    answer = {"skipped": n_skipped, "dry_run": options.dry_run, "topic": topic, "log": config.log.url}
+    verb = "would be skipped" if options.dry_run else "skipped"
+    print(json.dumps(answer) if options.json else f"{pluralize(n_skipped, 'dead letter')} of {topic} {verb}")
     return 0
 
 
@@ -241,4 +272,4 @@ def _parts(log: Log, topic: str, since: Mapping[Partition, int]) -> Iterator[lis
             yield part
 
 
-_ACTIONS = {"list": _list, "show": _show, "replay": _replay}
+_ACTIONS = {"list": _list, "show": _show, "replay": _replay, "skip": _skip}

@@ -137,6 +137,26 @@ def test_one_letter_is_corrected_and_one_skipped_once(ask):
     assert predicted(ask) == ["corrected", "fine", "fine", "large"]
 
 
+def test_letters_are_skipped_by_place_or_reason_once_and_all_or_none(ask):
+    places = {one["reason"]: one["place"] for one in ask("dlq", "list", "--json")[1]["last"]}
+    code, _, complaint = ask("dlq", "skip")
+    assert code != 0
+    assert "--reason" in complaint
+    assert ask("dlq", "skip", "--reason", "oversize", "--dry-run", "--json")[1]["skipped"] == 1
+    assert ask("dlq", "skip", places["wrong-type"], "--json")[1]["skipped"] == 1
+    code, _, complaint = ask("dlq", "skip", places["invalid-json"], places["wrong-type"])
+    assert code != 0
+    assert "skipped before" in complaint
+    found = ask(
+        "dlq", "skip", places["invalid-json"], "--reason", "oversize", "--reason", "invalid-json", "--json"
+    )
+    assert found[1]["skipped"] == 2
+    assert ask("dlq", "skip", "--reason", "oversize", "--json")[1]["skipped"] == 0
+    allow_large(ask)
+    assert ask("dlq", "replay", "--json")[1]["sent"] == 0
+    assert predicted(ask) == ["fine", "fine"]
+
+
 def test_letters_can_be_selected_by_place_and_by_reason(ask):
     allow_large(ask)
     letters = {one["reason"]: one["place"] for one in ask("dlq", "list", "--json")[1]["last"]}

@@ -1,0 +1,93 @@
+"""The labels of one event are found in the whole topic, whatever the newest records are."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import pytest
+
+from streamnb import config as configuration
+from streamnb.engine.ports import NewRecord
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.serving import label_search
+from streamnb.serving.label_search import LabelSearch
+from streamnb.serving.live_views import PageViews
+from streamnb.serving.recent_records import RecentRecords
+from tests.serving.test_live_page import NoModel, prediction, record
+
+
+@pytest.fixture
+def log(tmp_path):
+    with closing(SqliteLog(tmp_path / "log.db")) as made:
+        made.create_topic("labels", 2)
+        made.create_topic("events", 1)
+        made.config = configuration.load(
+            None, {}, [f"log.url=sqlite:///{tmp_path / 'log.db'}", "topics.labels=labels"]
+        )
+        yield made
+
+
+def write(log, *records):
+    log.append([NewRecord("labels", one.get("id", "").encode(), json.dumps(one).encode()) for one in records])
+
+
+def search(log, event_id, most=100):
+    with closing(LabelSearch(log.config)) as searching:
+        for _ in range(most):
+            found = searching.find(event_id)
+            if found.share == 1.0:
+                return found
+    raise AssertionError(found.share)
+
+
+def others(n):
+    return [{"id": f"other {i}", "label": "ham"} for i in range(n)]
+
+
+def test_the_label_in_force_is_found_behind_thousands_of_others(log):
+    write(log, {"id": "m1", "label": "spam", "source": "ann"}, *others(5000))
+    write(log, {"id": "m1", "label": "ham", "source": "bob"}, {"id": "m2", "label": "spam"})
+    found = search(log, "m1")
+    assert found.is_whole
+    assert found.labels.label("m1", None) == "ham"
+    assert found.labels.own("m1", "ann") == "spam"
+    assert not found.labels.mentions("m2")
+    assert not search(log, "m3").labels.mentions("m3")
+
+
+def test_a_search_continues_where_it_ended_and_takes_labels_that_arrive(log, monkeypatch):
+    monkeypatch.setattr(label_search, "_AT_ONCE", 100)
+    monkeypatch.setattr(label_search, "_STEP_SECONDS", 0.0)
+    write(log, *others(500), {"id": "m1", "label": "spam"})
+    with closing(LabelSearch(log.config)) as searching:
+        assert searching.find("m1").share == 0.0
+        monkeypatch.setattr(label_search, "_STEP_SECONDS", 5.0)
+        assert searching.find("m1").labels.label("m1", None) == "spam"
+        write(log, {"id": "m1", "label": "ham"})
+        assert searching.find("m1").labels.label("m1", None) == "ham"
+
+
+def test_a_source_that_was_withdrawn_and_records_of_other_programs_count_as_for_the_learner(log):
+    write(log, {"id": "m1", "label": "spam", "source": "ann"})
+    log.append(
+        [
+            NewRecord("labels", None, raw)
+            for raw in (b"\xff", b'{"id": 7}', b"[]", b'{"withdraw": true, "source": "ann"}')
+        ]
+    )
+    found = search(log, "m1")
+    assert found.labels.label("m1", None) is None
+
+
+def test_the_page_of_an_event_looks_its_label_up_and_says_no_label_only_if_it_has_none(log):
+    write(log, {"id": "m1", "label": "spam"}, *others(100))
+    watch = RecentRecords(log.config, print)
+    watch.is_loading, watch.problem, watch._reads_all_labels = False, "", False
+    for id_ in ("m1", "m2"):
+        watch._add_prediction(record(prediction(id_=id_, label="ham") | {"truth": None}))
+    page = PageViews(watch, NoModel(), "secret", is_writable=True)
+    with closing(watch.label_search):
+        assert "said: <bdi>spam</bdi>" in page.live("events", {"id": "m1"})
+        assert "no label" in page.live("events", {"id": "m2"})
+        assert page.live("events", {}).count("label not known here") >= 2
