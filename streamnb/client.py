@@ -155,11 +155,13 @@ class Correction:
         is_event_known: whether the event has come and still waits for labels; None if the server does not
             know it.
         warning: advice, such as that the label differs from a class only by case; empty for none.
+        is_learned: whether the model has followed the label; None if `correct` did not wait for that.
     """
 
     id: str
     is_event_known: bool | None
     warning: str = ""
+    is_learned: bool | None = None
 
 
 Explanation: TypeAlias = Mapping[str, Any]
@@ -191,9 +193,12 @@ class _Requests:
         headers = {"Idempotency-Key": key or str(uuid.uuid4())} if key != "" else {}
         return {"method": "POST", "url": "/events", "json": body, "params": params, "headers": headers}
 
-    def correcting(self, id_: str, label: str | None, source: str, ts: float | None) -> dict[str, Any]:
-        one = {"id": id_, "label": label, "source": source, "ts": time.time() if ts is None else ts}
-        return {"method": "POST", "url": "/labels", "json": {"labels": [one]}}
+    def correcting(
+        self, id_: str, label: str | None, source: str, by: str | None, ts: float | None, wait: float
+    ) -> dict[str, Any]:
+        one = {"id": id_, "label": label, "source": source, "by": by, "ts": time.time() if ts is None else ts}
+        params = {"wait": "learned", "timeout": wait} if wait else {}
+        return {"method": "POST", "url": "/labels", "json": {"labels": [one]}, "params": params}
 
     def asking(self, event: Event | str) -> dict[str, Any]:
         return {"method": "POST", "url": "/predict", "json": {"events": [_plain(event)]}}
@@ -267,7 +272,7 @@ def _sent(answer: httpx.Response) -> list[Sent | Refusal]:
 
 def _correction(answer: httpx.Response) -> Correction:
     one = answer.json()["labels"][0]
-    return Correction(one["id"], one["event_known"], one.get("warning") or "")
+    return Correction(one["id"], one["event_known"], one.get("warning") or "", one.get("learned"))
 
 
 class _Lines:
@@ -352,7 +357,14 @@ class Client:
         return _sent(self._ask(self._requests.sending(many, key, wait, keys)))
 
     def correct(
-        self, id_: str, label: str | None, *, source: str = "client", ts: float | None = None
+        self,
+        id_: str,
+        label: str | None,
+        *,
+        source: str = "client",
+        by: str | None = None,
+        ts: float | None = None,
+        wait: float = 0.0,
     ) -> Correction:
         """Write the label of an event durably; None withdraws the label of this source.
 
@@ -360,9 +372,11 @@ class Client:
             id_: id of the event.
             label: its class.
             source: name of the source; the newest label of the strongest source is in force.
+            by: name of the author; by default the name of the token.
             ts: seconds since 1970; by default now.
+            wait: seconds to wait until the model follows the label; 0 does not wait.
         """
-        return _correction(self._ask(self._requests.correcting(id_, label, source, ts)))
+        return _correction(self._ask(self._requests.correcting(id_, label, source, by, ts, wait)))
 
     def ask(self, event: Event | str) -> Prediction:
         """Predict a text or an event; nothing is learned from it, and nothing is published."""
@@ -466,10 +480,17 @@ class AsyncClient:
         return _sent(await self._ask(self._requests.sending(many, key, wait, keys)))
 
     async def correct(
-        self, id_: str, label: str | None, *, source: str = "client", ts: float | None = None
+        self,
+        id_: str,
+        label: str | None,
+        *,
+        source: str = "client",
+        by: str | None = None,
+        ts: float | None = None,
+        wait: float = 0.0,
     ) -> Correction:
         """Write the label of an event durably; see `Client.correct`."""
-        return _correction(await self._ask(self._requests.correcting(id_, label, source, ts)))
+        return _correction(await self._ask(self._requests.correcting(id_, label, source, by, ts, wait)))
 
     async def ask(self, event: Event | str) -> Prediction:
         """Predict a text or an event; see `Client.ask`."""

@@ -8,7 +8,8 @@ a day of keys takes no memory.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -55,6 +56,14 @@ def placed(places: Sequence[tuple[str, int, int]]) -> list[tuple[Partition, int]
     return [(Partition(topic, number), offset) for topic, number, offset in places]
 
 
+def by_request(
+    requests: Sequence[WriteRequest], places: Iterable[tuple[Partition, int]]
+) -> list[Sequence[tuple[Partition, int]]]:
+    """Return the places of the records of all requests, divided by request."""
+    rest = iter(places)
+    return [list(islice(rest, len(request.records))) for request in requests]
+
+
 def stored_bytes(request: WriteRequest, places: Sequence[tuple[Partition, int]], now: float) -> bytes:
     """Return a written request as JSON."""
     flat = tuple((partition.topic, partition.number, offset) for partition, offset in places)
@@ -92,6 +101,36 @@ class RequestIndex:
         except msgspec.MsgspecError as error:
             raise LogError(f"the request with the key {key!r} is damaged in the log: {error}") from error
         return found if now - found.ts < REQUEST_SECONDS else None
+
+    def write_once(
+        self,
+        requests: Sequence[WriteRequest],
+        now: float,
+        write: Callable[[Sequence[WriteRequest]], Sequence[Sequence[tuple[Partition, int]]]],
+    ) -> list[WriteOutcome]:
+        """Write the requests without a key, and the first one of each key that is not in the index.
+
+        Args:
+            requests: new and repeated requests.
+            now: seconds since the epoch.
+            write: writes requests, puts their keys, and returns the places of the records of each.
+        """
+        new: list[int] = []
+        keys: set[str] = set()
+        for i, request in enumerate(requests):
+            if not request.key or (request.key not in keys and self.find(request.key, now) is None):
+                keys.add(request.key)
+                new.append(i)
+        places = dict(zip(new, write([requests[i] for i in new]) if new else [], strict=True))
+        outcomes = []
+        for i, request in enumerate(requests):
+            if i in places:
+                outcomes.append(WriteOutcome(places[i], request.note))
+            else:
+                known = self.find(request.key, now)
+                assert known is not None  # noqa: S101  it was there, or has just been written
+                outcomes.append(known.outcome(request))
+        return outcomes
 
     def put(self, key: str, written: bytes, ts: float) -> None:
         """Keep a request, in place of an older one with its key."""

@@ -28,8 +28,7 @@ SHALLOW = 2 * MAX_DEPTH
 """Number of bytes in which JSON cannot nest deeper: every level is opened and closed."""
 
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
-_BLANK_COLON = re.compile(rb"\s:")
-_NESTED = {dict, list}
+_ESCAPED = b"\\u003"  # the first five characters of an escaped colon
 _STEPS = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
 
 
@@ -58,12 +57,13 @@ def parse(raw: bytes, max_bytes: int) -> Any:
 def repeated_key(raw: bytes) -> str | None:
     """Return a key that comes twice in one object of a JSON text; None if there is none, or it is not JSON.
 
-    Each key adds one colon. So if there are as many colons as keys after decoding, no key was dropped.
-    Otherwise colons in texts are left out if possible, or the text is parsed again, slowly.
+    Encoding writes each key with one colon, and texts with the colons that they have. So if encoding what was
+    decoded writes as many colons as the text has, no key was dropped. Otherwise, or if escapes in the text
+    may be colons, the text is parsed again, slowly.
     """
     try:
-        n_keys = _n_keys(msgspec.json.decode(raw))
-        if n_keys == raw.count(b":") or (n_keys == raw.count(b'":') and not _BLANK_COLON.search(raw)):
+        encoded = msgspec.json.encode(msgspec.json.decode(raw))
+        if encoded.count(b":") == raw.count(b":") and _ESCAPED not in raw:
             return None
         json.loads(raw, object_pairs_hook=_refuse_repeated)
     except _RepeatedKeyError as error:
@@ -71,13 +71,6 @@ def repeated_key(raw: bytes) -> str | None:
     except (ValueError, RecursionError, msgspec.DecodeError):
         pass
     return None
-
-
-def _n_keys(value: Any) -> int:
-    """Return the number of keys of all objects in a JSON value."""
-    if type(value) is dict:
-        return len(value) + sum([_n_keys(one) for one in value.values() if type(one) in _NESTED])
-    return sum([_n_keys(one) for one in value if type(one) in _NESTED]) if type(value) is list else 0
 
 
 class _RepeatedKeyError(Exception):

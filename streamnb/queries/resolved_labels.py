@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -62,7 +63,11 @@ class ResolvedLabels:
 
     def author(self, event_id: str, source: str) -> str | None:
         """Return the author of the newest label of a source, if its record is known and names one."""
-        return self._by.get(event_id, {}).get(source)
+        return self.authors(event_id).get(source)
+
+    def authors(self, event_id: str) -> Mapping[str, str]:
+        """Return source -> author of its newest label of an event, for the sources whose author is known."""
+        return self._by.get(event_id, {})
 
     def mentions(self, event_id: str) -> bool:
         """Return True if any separate label of an event is known."""

@@ -152,8 +152,8 @@ def application(
         add_explanations(app, partial(newest_prediction, feeds["predictions"], watch), replica, author)
     if watch is not None:
 
-        async def say(id_: str, label: str | None) -> None:
-            said = [LabelRecord(id_, label, PAGE_SOURCE)]
+        async def say(id_: str, label: str | None, by: str | None) -> None:
+            said = [LabelRecord(id_, label, PAGE_SOURCE, by=by)]
             if await run_sync(has_refused, replica, said):
                 raise HTTPException(_CONFLICT, too_many_sources(PAGE_SOURCE))
             await writing.put(said)
@@ -225,11 +225,15 @@ def _page(app: FastAPI, request: Request, status: int, told: str) -> Response | 
 
 
 def _allowed(app: FastAPI, request: Request) -> dict[str, str]:
-    """Return the header with all methods of a path; Starlette names the methods of one route."""
+    """Return the header with all methods of a path; Starlette names the methods of one route.
+
+    `/labels/undo` is a path of its own, and not the label of an event "undo".
+    """
     routes = [
         one for one in app.routes if isinstance(one, Route) and one.matches(request.scope)[0] != Match.NONE
     ]
-    return {"Allow": ", ".join(sorted({method for route in routes for method in route.methods or ()}))}
+    own = {method for route in routes if route.path == routes[0].path for method in route.methods or ()}
+    return {"Allow": ", ".join(sorted(own))}
 
 
 def _problem(

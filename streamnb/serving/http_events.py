@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import FastAPI, Header, HTTPException, Query, Request, Response
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord, WriteRequest
@@ -213,10 +216,35 @@ def _answer(
     return Response(body, status, dict(headers), "application/json")
 
 
+class _PlainRoute(Route):
+    """`POST /events` without query parameters, past the parts of FastAPI that cost more than the events."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return (Match.NONE, {}) if scope.get("query_string") else super().matches(scope)
+
+
 def add_sending(app: FastAPI, sending: EventSending) -> None:
     """Add `POST /events`."""
     schema = {"schema": EventInputs.model_json_schema()}
     body = {"required": True, "content": {"application/json": schema}}  # generators refuse lines of JSON
+
+    async def send(request: Request, topic: str = sending.topic, seconds: float = 0.0) -> Response:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in {"application/json", _LINES}:
+            text = f"send JSON with the header Content-Type: application/json, or lines with {_LINES}"
+            raise HTTPException(415, text)
+        key = request.headers.get("idempotency-key")
+        if key is not None and not re.fullmatch(_KEY, key):
+            raise HTTPException(_INVALID, "Idempotency-Key: expected 1 to 255 visible ASCII characters")
+        own = f"{name_of(request.scope)} {key}" if key else ""  # the key belongs to this client
+        content = await request.body()
+        found = sending.request(content, is_lines=kind == _LINES, topic=topic, key=own)
+        return await sending.send(found, seconds)
+
+    async def send_plain(request: Request) -> Response:
+        return await send(request)
+
+    app.router.routes.append(_PlainRoute(EVENTS_PATH, send_plain, methods=["POST"], include_in_schema=False))
 
     @app.post(
         EVENTS_PATH,
@@ -229,16 +257,7 @@ def add_sending(app: FastAPI, sending: EventSending) -> None:
         topic: str = sending.topic,
         wait: Literal["prediction"] | None = None,
         timeout: Annotated[float, Query(gt=0.0, le=30.0, description="seconds to wait")] = 5.0,  # noqa: ASYNC109
-        idempotency_key: Annotated[str | None, Header(pattern=_KEY)] = None,
+        idempotency_key: Annotated[str | None, Header(pattern=_KEY)] = None,  # noqa: ARG001  for OpenAPI
     ) -> Response:
         """Write events durably; the answer has the position of each, or why it was refused."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in {"application/json", _LINES}:
-            text = f"send JSON with the header Content-Type: application/json, or lines with {_LINES}"
-            raise HTTPException(415, text)
-        content = await request.body()
-        key = (
-            f"{name_of(request.scope)} {idempotency_key}" if idempotency_key else ""
-        )  # belongs to this client
-        found = sending.request(content, is_lines=kind == _LINES, topic=topic, key=key)
-        return await sending.send(found, timeout if wait else 0.0)
+        return await send(request, topic, timeout if wait else 0.0)

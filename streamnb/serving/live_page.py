@@ -18,6 +18,7 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 
 from streamnb.charts import Markup, joined, stylesheet, tag
 from streamnb.charts.html_markup import visible
+from streamnb.serving.access import name_of
 from streamnb.serving.dead_letter_forms import Replaying, add_dead_letter_forms
 from streamnb.serving.label_undo import UNDO_SECONDS, UndoToken, undo_label
 from streamnb.serving.live_views import CHARTED, GROUPS, RANGED, TITLES, PageViews
@@ -45,8 +46,8 @@ _HEADERS = {
 }
 
 
-Saying = Callable[[str, str | None], Awaitable[None]]
-"""Writes a label of the page."""
+Saying = Callable[[str, str | None, str | None], Awaitable[None]]
+"""Writes a label of the page: id of the event, label, and author."""
 
 
 class PageActions(NamedTuple):
@@ -136,7 +137,7 @@ def _add_label_forms(app: FastAPI, frame: _PageFrame, sent: Any, writing: PageAc
         if said and not is_visible(said):
             raise HTTPException(_WRONG, INVISIBLE)
         before = frame.views.own_label(id_)
-        await once.write(id_, said, writing.say)
+        await once.write(id_, said, name_of(request.scope), writing.say)
         near = frame.views.alike_label(said)
         names = (tag("bdi", visible(name)) for name in (id_, said))
         more = () if near is None else (" Did you mean ", tag("bdi", visible(near)), "?")
@@ -168,7 +169,9 @@ def _add_label_forms(app: FastAPI, frame: _PageFrame, sent: Any, writing: PageAc
                 await sleep(_LOOK_SECONDS)
             return True
 
-        await undo_label(token, holds, lambda: once.write(token.id, token.before, say))
+        await undo_label(
+            token, holds, lambda: once.write(token.id, token.before, name_of(request.scope), say)
+        )
         back = token.before
         label = ("has no label of this page again",) if back is None else ("is ", tag("bdi", visible(back)))
         told = tag("div", "Undone: ", tag("bdi", visible(token.id)), " ", *label, ".", class_="done")
@@ -190,13 +193,16 @@ class _WriteOnce:
         self._lock = Lock()
         self._written: dict[str, tuple[str | None, float]] = {}  # id -> its last label, and when
 
-    async def write(self, id_: str, label: str | None, say: Saying) -> None:
-        """Write the label of an event. Raises as `say` does; a label that failed is not taken for written."""
+    async def write(self, id_: str, label: str | None, by: str, say: Saying) -> None:
+        """Write the label of an event by an author; empty if none is known.
+
+        Raises as `say` does; a label that failed is not taken for written.
+        """
         async with self._lock:
             since = time.monotonic() - _DOUBLE_SECONDS
             self._written = {key: one for key, one in self._written.items() if one[1] > since}
             if self._written.get(id_, ("", 0.0))[0] != label:
-                await say(id_, label)
+                await say(id_, label, by or None)
                 self._written[id_] = label, time.monotonic()
 
 

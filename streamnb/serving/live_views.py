@@ -280,6 +280,7 @@ class PageViews:
         head = (
             tag("h2", one.id),
             tag("p", truth),
+            _authors(self._watch.judging.authors(one.id)),
             tag("p", _dashed([told, *filter(None, [decided(one, with_cost=True)])]), class_="soft"),
             self.table.buttons(one, said),
             self.form(one, other, tag("button", "is its label")),
@@ -364,8 +365,8 @@ class PageViews:
             yield _bars("Sources, labels", Counter(found.sources).most_common(_TOP))
             yield _bars("Outcomes of labels", Counter(found.outcomes).most_common())
         newest = list(watch.verdicts)[: -_ROWS - 1 : -1]
-        rows = [(one.id, one.label or "(taken back)", one.source, one.weight) for one in newest]
-        yield listing("Newest labels", ["event", "label", "source", "weight"], rows, "None yet.")
+        rows = [(one.id, one.label or "(taken back)", one.source, one.by or "", one.weight) for one in newest]
+        yield listing("Newest labels", ["event", "label", "source", "by", "weight"], rows, "None yet.")
 
     def _operations(self) -> Iterator[Markup]:
         commits, folder, now = list(self._watch.commits), self._watch.config.snapshot_folder, time.time()
@@ -453,6 +454,15 @@ def _rest_of_evidence(one: Prediction) -> float | None:
 def _tag(text: str, label: str = "", style: str = "") -> Markup:
     label = visible(label)
     return tag("span", text, tag("bdi", label), class_=f"tag {style}".rstrip(), title=text + label)
+
+
+def _authors(by_source: Mapping[str, str]) -> Markup | None:
+    """Return a line with the author of each source's label; None without authors."""
+    named = [
+        joined(["labelled by ", tag("bdi", visible(name)), " for ", tag("bdi", visible(source))])
+        for source, name in by_source.items()
+    ]
+    return tag("p", _dashed(named), class_="soft") if named else None
 
 
 def _dashed(parts: Iterable[object]) -> Markup:

@@ -83,7 +83,7 @@ class RequestWriter:
             LogError: the log refuses a record, or has no place for keys.
         """
         loop = asyncio.get_running_loop()
-        size = sum(len(record.value) for record in request.records)
+        size = sum([len(record.value) for record in request.records])
         one = _Waiting(request, size, loop, loop.create_future())
         with self._changed:
             if self._stopping or self._bytes > _MOST_WAITING_BYTES:

@@ -38,6 +38,9 @@ def test_a_key_that_comes_twice_is_found_at_any_depth(key, first, second, colon)
         (b'{"a" :1,"a"\n:2}', "a"),
         (b'{"x":[{"a":1},{"a":2}]}', None),
         (b'{"":1,"":2}', ""),
+        (b'{"a":1,"a":2,"t":"\\u003a"}', "a"),  # the escape adds the colon that the dropped key took
+        (b'{"a":1,"a":2,"t":"\\u003A"}', "a"),
+        (b'{"t":"a:b"}', None),
         (b'{"a":', None),
         (b"\xff", None),
         (b"[" * 5000, None),

@@ -138,7 +138,7 @@ def full(empty):
     empty._add_dead_letter(
         record(EVIL.encode(), reason=EVIL, path=EVIL, topic=EVIL, partition="0", offset="1")
     )
-    empty._add_label(record({"id": EVIL, "label": EVIL, "source": EVIL}))
+    empty._add_label(record({"id": EVIL, "label": EVIL, "source": EVIL, "by": EVIL}))
     empty._add_commit(record(COMMIT))
     empty.ends = {Partition("events", 0): 13}
     return empty
@@ -349,6 +349,17 @@ def test_probes_and_the_model_say_whether_a_learner_runs(full, ask):
     full.owner, full._looked = Owner(None, 9.0), time.monotonic()
     for path in ("/live", "/ready"):
         assert json.loads(ask(path)[2])["learner"] == "stopped"
+
+
+def test_the_page_shows_who_labelled_an_event(full):
+    full._add_prediction(record(prediction(id_="m9", label="ham")))
+    made = PageViews(full, NoModel(), "secret", is_writable=True, can_send=True)
+    assert "labelled by" not in made.live("events", {"id": "m9"})
+    full._add_label(record({"id": "m9", "label": "spam", "source": "desk", "by": "ann"}))
+    assert "labelled by <bdi>ann</bdi> for <bdi>desk</bdi>" in made.live("events", {"id": "m9"})
+    assert "<td>ann</td>" in made.live("labels", {})
+    full._add_label(record({"id": "m9", "label": "ham", "source": "desk", "ts": 1.79e9 + 9}))
+    assert "labelled by" not in made.live("events", {"id": "m9"})
 
 
 def test_a_label_that_may_be_older_than_those_read_is_not_called_missing(full, monkeypatch):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from kafka import TopicPartition, errors
@@ -46,6 +45,7 @@ from streamnb.event_logs.kafka.kafka_requests import KafkaRequests
 from streamnb.event_logs.kafka.kafka_transactions import Transactions
 from streamnb.event_logs.kafka.partition_sharing import GroupShare
 from streamnb.event_logs.kafka.tool_command import ToolCommand
+from streamnb.event_logs.request_index import by_request
 
 
 class KafkaLog(Log):
@@ -186,8 +186,8 @@ class KafkaLog(Log):
         if self._placing is None:
             self._placing = self._cluster.with_retries(lambda: self._library.producer(is_placed=True))
             self._cluster.on_close(self._placing.abandon)
-        places = iter(self._placing.deliver_placed(records, self._cluster.with_retries))
-        return [WriteOutcome(list(islice(places, len(one.records))), one.note) for one in requests]
+        places = by_request(requests, self._placing.deliver_placed(records, self._cluster.with_retries))
+        return [WriteOutcome(own, one.note) for one, own in zip(requests, places, strict=True)]
 
     def forwarded(self, topic: str, by: str = HANDED_ON) -> Mapping[Partition, Forwarded]:
         """Return how far `forward` has forwarded a topic, from the offsets of a group without members."""

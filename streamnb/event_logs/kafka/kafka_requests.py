@@ -29,7 +29,7 @@ from streamnb.event_logs.kafka.error_actions import Action, classify
 from streamnb.event_logs.kafka.kafka_cluster import KafkaCluster
 from streamnb.event_logs.kafka.kafka_records import KafkaRecords
 from streamnb.event_logs.kafka.kafka_transactions import Transactions
-from streamnb.event_logs.request_index import SCHEMA, RequestIndex, stored_bytes, stored_time
+from streamnb.event_logs.request_index import SCHEMA, RequestIndex, by_request, stored_bytes, stored_time
 
 _AT_ONCE = 1000
 _PAUSE_SECONDS = 0.05
@@ -142,46 +142,25 @@ class KafkaRequests:
     def _append(self, requests: Sequence[WriteRequest]) -> list[WriteOutcome]:
         """Write the requests that are new, in one transaction."""
         now, index = time.time(), self._requests()
-        first_of: dict[str, int] = {}
-        new: list[int] = []
-        for i, request in enumerate(requests):
-            if not request.key:
-                new.append(i)
-            elif index.find(request.key, now) is None and request.key not in first_of:
-                first_of[request.key] = i
-                new.append(i)
-        written = self._write([requests[i] for i in new], now) if new else []
-        places = dict(zip(new, written, strict=True))
-        outcomes = []
-        for i, request in enumerate(requests):
-            if i in places:
-                outcomes.append(WriteOutcome(places[i], request.note))
-            else:
-                known = index.find(request.key, now)
-                assert known is not None  # noqa: S101  it was there, or has just been written
-                outcomes.append(known.outcome(request))
-        return outcomes
 
-    def _write(self, requests: Sequence[WriteRequest], now: float) -> list[list[tuple[Partition, int]]]:
-        stored: list[tuple[str, bytes]] = []
-        by_request: list[list[tuple[Partition, int]]] = []
+        def write(new: Sequence[WriteRequest]) -> list[Sequence[tuple[Partition, int]]]:
+            found: list[Sequence[tuple[Partition, int]]] = []
+            stored: list[tuple[str, bytes]] = []
 
-        def keys(places: Sequence[tuple[Partition, int]]) -> list[NewRecord]:
-            start = 0
-            for request in requests:
-                own = list(places[start : start + len(request.records)])
-                start += len(own)
-                by_request.append(own)
-                if request.key:
-                    stored.append((request.key, stored_bytes(request, own, now)))
-            return [NewRecord(self._partition.topic, key.encode(), value) for key, value in stored]
+            def keys(places: Sequence[tuple[Partition, int]]) -> list[NewRecord]:
+                found.extend(by_request(new, places))
+                pairs = zip(new, found, strict=True)
+                stored.extend((one.key, stored_bytes(one, own, now)) for one, own in pairs if one.key)
+                return [NewRecord(self._partition.topic, key.encode(), value) for key, value in stored]
 
-        records = [record for request in requests for record in request.records]
-        self._cluster.check_known((), {record.topic for record in records})
-        self._transactions.send_placed(records, keys, "requests").await_outcome(self._cluster.wait)
-        for key, value in stored:
-            self._requests().put(key, value, now)
-        return by_request
+            records = [record for request in new for record in request.records]
+            self._cluster.check_known((), {record.topic for record in records})
+            self._transactions.send_placed(records, keys, "requests").await_outcome(self._cluster.wait)
+            for key, value in stored:
+                index.put(key, value, now)
+            return found
+
+        return index.write_once(requests, now, write)
 
     def close(self) -> None:
         """Drop the producer and the temporary file."""

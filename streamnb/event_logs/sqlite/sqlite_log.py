@@ -69,7 +69,7 @@ class SqliteJournal:
 
     def refuse(self, records: Sequence[NewRecord]) -> None:
         """Raise LogError if a record is for the journal."""
-        if any(record.topic == self.topic for record in records):
+        if self.topic in {record.topic for record in records}:
             raise LogError(f"{self._store.path}: only a commit writes to {self.topic!r}, one record")
 
     def check_number(self, transaction: Transaction) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from streamnb.engine.ports import NewRecord, Partition, WriteOutcome, WriteRequest
-from streamnb.event_logs.request_index import RequestIndex, stored_bytes
-from streamnb.event_logs.sqlite.sqlite_store import OFFSET_BITS, OFFSET_MASK, SqliteStore
+from streamnb.engine.ports import Partition, WriteOutcome, WriteRequest
+from streamnb.event_logs.request_index import RequestIndex, by_request, stored_bytes
+from streamnb.event_logs.sqlite.sqlite_store import SqliteStore
 
 
 class SqliteRequests:
@@ -28,22 +28,13 @@ class SqliteRequests:
         with self._store.transaction("IMMEDIATE"):
             now = self._clock()
             self._index.forget(now)
-            return [self._append_one(request, now) for request in requests]
 
-    def _append_one(self, request: WriteRequest, now: float) -> WriteOutcome:
-        if request.key and (known := self._index.find(request.key, now)) is not None:
-            return known.outcome(request)
-        places = self._insert(request.records, now)
-        if request.key:
-            self._index.put(request.key, stored_bytes(request, places, now), now)
-        return WriteOutcome(places, request.note)
+            def write(new: Sequence[WriteRequest]) -> list[Sequence[tuple[Partition, int]]]:
+                records = [record for request in new for record in request.records]
+                found = by_request(new, self._store.insert(records, now))
+                for request, places in zip(new, found, strict=True):
+                    if request.key:
+                        self._index.put(request.key, stored_bytes(request, places, now), now)
+                return found
 
-    def _insert(self, records: Sequence[NewRecord], now: float) -> list[tuple[Partition, int]]:
-        """Insert records; return the partition and offset of each."""
-        tails = {topic: self._store.tails(topic) for topic in {record.topic for record in records}}
-        places = [tails[record.topic].place(record.key) for record in records]  # as `insert` takes them
-        self._store.insert(records, now)
-        return [
-            (Partition(topic, tails[topic].ids.index(place >> OFFSET_BITS)), place & OFFSET_MASK)
-            for (topic, *_), place in zip(records, places, strict=True)
-        ]
+            return self._index.write_once(requests, now, write)

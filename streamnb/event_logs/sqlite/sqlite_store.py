@@ -110,16 +110,17 @@ class OffsetRange(NamedTuple):
 class _Tails:
     """The ends of one topic's partitions during one write."""
 
-    def __init__(self, ends: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, topic: str, ends: Sequence[tuple[int, int]]) -> None:
         self.ids = [partition_id for partition_id, _ in ends]
         self.ends = [end for _, end in ends]
+        self._partitions = [Partition(topic, number) for number in range(len(ends))]
 
-    def place(self, key: bytes | None) -> int:
-        """Take the next place in the key's partition; without a key, in the shortest partition."""
+    def place(self, key: bytes | None) -> tuple[int, Partition, int]:
+        """Take the next place in the key's partition, or in the shortest one; return it with its offset."""
         number = self.ends.index(min(self.ends)) if key is None else crc32(key) % len(self.ends)
         offset = self.ends[number]
         self.ends[number] = offset + 1
-        return self.ids[number] << OFFSET_BITS | offset
+        return self.ids[number] << OFFSET_BITS | offset, self._partitions[number], offset
 
 
 class SqliteStore:
@@ -344,20 +345,25 @@ class SqliteStore:
                 f"offset {place & OFFSET_MASK} cannot be read: {error}"
             ) from error
 
-    def insert(self, records: Sequence[NewRecord], now: float) -> None:
-        """Insert records and advance the ends, inside a transaction. Raises `UnknownTopic`."""
-        tails = {topic: self.tails(topic) for topic in {record.topic for record in records}}
+    def insert(self, records: Sequence[NewRecord], now: float) -> list[tuple[Partition, int]]:
+        """Insert records and advance the ends, inside a transaction; return partition and offset of each.
+
+        Raises `UnknownTopic`.
+        """
+        tails = {topic: self._tails(topic) for topic in {record.topic for record in records}}
+        taken = [tails[record.topic].place(record.key) for record in records]
         self.db.executemany(
             "INSERT INTO records VALUES (?, ?, ?, ?, ?)",
             [
-                (tails[topic].place(key), now, key, value, _pack_headers(headers) if headers else None)
-                for topic, key, value, headers in records
+                (place, now, key, value, _pack_headers(headers) if headers else None)
+                for (place, _, _), (_, key, value, headers) in zip(taken, records, strict=True)
             ],
         )
         self.db.executemany(
             "UPDATE partitions SET next = ? WHERE partition_id = ?",
             [end for tail in tails.values() for end in zip(tail.ends, tail.ids, strict=True)],
         )
+        return [(partition, offset) for _, partition, offset in taken]
 
     # Positions
 
@@ -453,10 +459,10 @@ class SqliteStore:
         rows = ((topic, number) for number in numbers)
         self.db.executemany("INSERT INTO partitions (topic, number) VALUES (?, ?)", rows)
 
-    def tails(self, topic: str) -> _Tails:
+    def _tails(self, topic: str) -> _Tails:
         """Return the ends of a topic's partitions, for one write. Raises `UnknownTopic`."""
         query = "SELECT partition_id, next FROM partitions WHERE topic = ? ORDER BY number"
         ends = self.db.execute(query, (topic,)).fetchall()
         if not ends:
             raise UnknownTopic(f"{self.path}: no topic {topic!r}")
-        return _Tails(ends)
+        return _Tails(topic, ends)

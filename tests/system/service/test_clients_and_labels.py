@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from contextlib import closing
+from urllib.parse import urlencode
 
 import pytest
 
 from streamnb.engine.ports import NewRecord
 from streamnb.runtime import context
+from tests.serving.test_live_page import csrf_of
 from tests.support.program import Program, until
 from tests.system.service.test_serve import configured, serving
 
@@ -18,7 +21,7 @@ CLIENTS = {"shop": "send", "other": "send", "ann": "ask,label", "boss": "admin"}
 
 
 @pytest.fixture
-def program(tmp_path):
+def program(request, tmp_path):
     made = Program(
         tmp_path,
         f"sqlite:///{tmp_path / 'log.db'}",
@@ -27,6 +30,7 @@ def program(tmp_path):
         topics={"labels": "labels"},
         labels={"allowed": ["spam", "ham"]},
         predictions={"evidence": 3},
+        **getattr(request, "param", {}),
     )
     made.run("topics", "create")
     yield made
@@ -41,7 +45,8 @@ def clients(program, tmp_path):
     digests = {name: hashlib.sha256(token.encode()).hexdigest() for name, token in tokens.items()}
     file.write_text("".join(f"{name} {roles} {digests[name]}\n" for name, roles in CLIENTS.items()))
     program.learner = program.start("run")
-    _, _, ask = serving(program, "--token-file", str(file))
+    _, port, ask = serving(program, "--token-file", str(file))
+    program.address_of_serve = f"127.0.0.1:{port}"
 
     def asking(name):
         return lambda path, body=None, **headers: ask(
@@ -116,6 +121,19 @@ def test_who_gave_a_label_is_a_field_and_no_source_and_a_source_is_withdrawn(cli
     assert ann("/labels")[1]["labels"][-2] == {"unreadable": "junk"}
 
 
+def test_a_label_of_the_page_bears_the_name_of_the_token(clients, program):
+    learned(clients)
+    password = base64.b64encode(b"x:a-token-of-ann").decode()
+    own = {"Authorization": f"Basic {password}"}
+    page = clients["nobody"]("/page/try", **own)[1]
+    form = {"csrf": csrf_of(page), "id_json": '"m1"', "label": "ham"}
+    host = program.address_of_serve
+    sent = {"Origin": f"http://{host}", "Content-Type": "application/x-www-form-urlencoded"}
+    assert clients["nobody"]("/page/label", urlencode(form).encode(), **own, **sent)[0] == 200
+    until(lambda: clients["ann"]("/labels/m1")[1].get("by") == "ann")
+    until(lambda: "labelled by <bdi>ann</bdi>" in clients["nobody"]("/page/events/live?id=m1", **own)[1])
+
+
 def test_a_label_that_is_not_allowed_is_refused_with_the_nearest(clients, program):
     learned(clients)
     before = clients["ann"]("/labels")[1]
@@ -167,6 +185,26 @@ def test_a_prediction_is_explained_as_it_was_served(clients):
     assert found["label"] is None
     assert ann("/explain/nobody")[1]["code"] == "unknown-event"
     assert clients["shop"]("/explain/e")[1]["code"] == "missing-role"
+
+
+@pytest.mark.parametrize(
+    "program", [{"decision": {"reject": 0.2}, "decision.costs.spam": {"ham": 10}}], indirect=True
+)
+def test_an_explanation_names_the_rule_that_decided(clients):
+    ann, boss = clients["ann"], clients["boss"]
+    texts = {"spam": "free cash", "ham": "lunch noon"}
+    seen = [{"id": f"{label}{i}", "text": texts[label], "label": label} for i in range(20) for label in texts]
+    assert boss("/events", {"events": seen})[0] == 200
+    until(lambda: ann("/model")[1].get("learned") == 40)
+    sent = {"events": [{"id": "unsure", "text": "free lunch"}, {"id": "sure", "text": "lunch noon"}]}
+    assert boss("/events?wait=prediction&timeout=20", sent)[0] == 200
+    for id_, outcome in {"unsure": None, "sure": "ham"}.items():
+        found = ann(f"/explain/{id_}")[1]
+        published, decided = found["prediction"], found["decided"]
+        assert (decided["rule"], decided["outcome"], published["decision"]) == ("cost", outcome, outcome)
+        assert decided["expected_cost"] == published["expected_cost"]
+        assert decided["runner_up_probability"] == min(published["probabilities"].values())
+    assert ann("/predictions?decision=none")[1]["predictions"][-1]["id"] == "unsure"
 
 
 def test_ready_says_whether_a_learner_is_alive(clients, program):
