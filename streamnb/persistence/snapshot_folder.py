@@ -17,7 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -44,6 +44,7 @@ _TEMPORARY_NAME = re.compile(r"((?:snapshot|adopt|delta)-[0-9]{20}\.snb|[0-9a-f]
 _SEGMENTS = "segments"
 _OFFERED = re.compile(r"adopt-([0-9]{20})\.snb")
 _ASKED = "adopt.lock"
+_SAVE_PATIENCE = 60.0  # seconds for which a save waits for the save of another process
 _PATIENCE = 3.0  # seconds
 _T = TypeVar("_T")
 _LOOKS, _LOOK_SECONDS = 20, 0.05  # a learner that checks for requests holds the lock for a moment
@@ -81,7 +82,8 @@ class FoundSnapshotFile(NamedTuple):
 class SnapshotFolder:
     """The snapshots of one learner, at most `keep` of them, in files named by their journal record.
 
-    One process saves; any number of other processes may read meanwhile. A missing folder holds no snapshots;
+    One process saves at a time, and others wait; any number of processes may read meanwhile. A missing folder
+    holds no snapshots;
     `save` creates it with access for its user alone. If the group may read the folder, it may read the files
     as well, as far as the umask allows.
 
@@ -111,7 +113,7 @@ class SnapshotFolder:
         """Write one snapshot; on return it is durable under the path returned.
 
         1. Validate the snapshot's values before the disk is touched.
-        2. Remove temporary files of writers that died.
+        2. Wait for the save of another process, then remove temporary files of writers that died.
         3. Write and sync the missing segments, each whole or not at all.
         4. Write all bytes, compressed, to a temporary file in the same folder, and sync it.
         5. Rename it, replacing any snapshot of the same journal record.
@@ -131,14 +133,16 @@ class SnapshotFolder:
             raise SnapshotError("a snapshot to be kept stands at a journal record, this one before the first")
         chunks = encode_chunks(snapshot)
         final = self.path / f"snapshot-{snapshot.journal_n:020d}.snb"
-        with told_as(SnapshotError, f"cannot save {final}", OSError):
-            _make_folder(self.path)
-            self._remove_stale(self.path)
-            self._save_segments(snapshot)
-            _write_and_rename(compressed(chunks), final)
-            _sync_folder(self.path)
-        self._drop_oldest(snapshot.journal_n, floor_of(snapshot.parts))
-        self._drop_segments()
+        with ExitStack() as saving:
+            with told_as(SnapshotError, f"cannot save {final}", OSError):
+                _make_folder(self.path)
+                saving.enter_context(_alone(self.path))
+                self._remove_stale(self.path)
+                self._save_segments(snapshot)
+                _write_and_rename(compressed(chunks), final)
+                _sync_folder(self.path)
+            self._drop_oldest(snapshot.journal_n, floor_of(snapshot.parts))
+            self._drop_segments()
         return final
 
     def segments(self) -> frozenset[str]:
@@ -212,6 +216,10 @@ class SnapshotFolder:
                     "model is built again from the journal's beginning"
                 )
         return None
+
+    def newest_record(self) -> int:
+        """Return the journal record of the newest file, readable or not; -1 without files."""
+        return max(self._paths(), default=-1)
 
     def load(self, n: int) -> Snapshot:
         """Return the snapshot at journal record `n`; raise SnapshotError if it is missing or damaged."""
@@ -483,6 +491,26 @@ def _write(descriptor: int, chunk: bytes | memoryview) -> None:
     rest = memoryview(chunk)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Lock a folder; go on without the lock after `_SAVE_PATIENCE`, and on a file system without locks."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        deadline = time.monotonic() + _SAVE_PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(_LOOK_SECONDS)
+            except OSError:
+                break
+            else:
+                break
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _lock(descriptor: int) -> bool:

@@ -13,6 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
+from streamnb.engine.journal.job_identity import JobIdentity
+from streamnb.engine.journal.snapshot_store import SnapshotStore
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import SnapshotError
 from streamnb.runtime.committer import Committer
 from streamnb.runtime.worker_context import WorkerContext
@@ -25,14 +28,16 @@ LONGEST_WRITE = 600.0
 
 
 class SnapshotInProgress:
-    """Snapshot at an acknowledged checkpoint; the learner may continue at once."""
+    """Snapshot at an acknowledged checkpoint, which the learner equals; it may continue at once."""
 
-    def __init__(self, context: WorkerContext, checkpoint: Checkpoint) -> None:
+    def __init__(
+        self, store: SnapshotStore, learner: EventProcessor, identity: JobIdentity, checkpoint: Checkpoint
+    ) -> None:
         self.began = time.monotonic()
-        self._store, self._checkpoint, self._identity = context.snapshots, checkpoint, context.identity
+        self._store, self._checkpoint, self._identity = store, checkpoint, identity
         self._written: Future[Path] | None = None  # once all is copied
         try:
-            self._copy = context.learner.copying(self._store.segments(), self._store.aside)
+            self._copy = learner.copying(store.segments(), store.aside)
         except SnapshotError as error:
             self._written = Future()
             self._written.set_exception(error)
@@ -86,12 +91,15 @@ class SnapshotWriter:
         """True while a snapshot is in progress."""
         return self._current is not None
 
-    def begin_after_recovery(self, consumed: int, n: int, replayed: float) -> None:
+    def begin_after_recovery(
+        self, consumed: int, n: int, replayed: float, current: SnapshotInProgress | None = None
+    ) -> None:
         """Count from a recovered snapshot on, which has `consumed` records.
 
         Its journal record is `n`, or -1 if others were replayed after it, in `replayed` seconds. They are in
-        no snapshot: one may be due before a new record arrives.
+        no snapshot: one may be due before a new record arrives. `current` is in progress already.
         """
+        self._current = current
         self._saved_consumed, self._saved_n, self._saved_at = consumed, n, time.monotonic()
         self._saved_seconds = self._committer.processing_seconds - replayed
 
@@ -119,8 +127,9 @@ class SnapshotWriter:
             self.begin(self._context.checkpoint)
 
     def begin(self, checkpoint: Checkpoint) -> None:
-        """Begin a snapshot at a checkpoint that the learner equals."""
-        self._current = SnapshotInProgress(self._context, checkpoint)
+        """Begin a snapshot at a checkpoint that the learner equals; none may be in progress."""
+        context = self._context
+        self._current = SnapshotInProgress(context.snapshots, context.learner, context.identity, checkpoint)
         self._saved_at, self._saved_consumed = self._current.began, self._context.learner.consumed
         self._saved_n, self._is_stuck = checkpoint.n, False
         self._saved_seconds = self._committer.processing_seconds

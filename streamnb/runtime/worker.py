@@ -19,7 +19,7 @@ from streamnb.engine.worker_states import WorkerStates
 from streamnb.errors import NotElected
 from streamnb.runtime.committer import Committer
 from streamnb.runtime.label_back_pressure import LabelBackPressure, StalledPartitions
-from streamnb.runtime.leadership import Leadership
+from streamnb.runtime.leadership import JournalFollower, Leadership
 from streamnb.runtime.model_handover import ModelHandover
 from streamnb.runtime.record_reader import RecordReader
 from streamnb.runtime.snapshot_writer import SnapshotWriter
@@ -99,14 +99,21 @@ class Worker:
         """Let `run` return after the current commit; may be called from a signal handler."""
         self.context.is_stopping = True
 
-    def await_leadership(self, owner: str, waiting: Callable[[NotElected], None]) -> None:
+    def await_leadership(
+        self, owner: str, waiting: Callable[[NotElected], None], standby: JournalFollower | None = None
+    ) -> None:
         """Start once no other learner is alive; return without a start after `stop`.
 
-        `waiting` receives the error with the present learner, again if that changes.
+        `waiting` receives the error with the present learner, again if that changes. `standby` follows that
+        learner, and the recovery continues with its state.
         """
-        if self._leadership.wait(owner, waiting):
-            with suppress(WorkerStoppedError):
-                self._recover()
+        try:
+            if self._leadership.wait(owner, waiting, standby):
+                with suppress(WorkerStoppedError):
+                    self._recover(standby)
+        finally:
+            if standby is not None:
+                standby.close()
 
     def start(self, owner: str) -> Checkpoint:
         """Acquire the log and recover; returns where the journal stands.
@@ -117,8 +124,11 @@ class Worker:
         self._leadership.acquire(owner)
         return self._recover()
 
-    def _recover(self) -> Checkpoint:
-        checkpoint = self._recovery.run()
+    def _recover(self, standby: JournalFollower | None = None) -> Checkpoint:
+        handed_over = None
+        if standby is not None:
+            handed_over = standby.hand_over(self.context.heartbeat_until_stop)
+        checkpoint = self._recovery.run(handed_over)
         self._states.enter(WorkerState.RUNNING)
         return checkpoint
 

@@ -17,9 +17,10 @@ from streamnb.engine.journal.journal_entries import (
     partitions_of,
 )
 from streamnb.engine.journal.journal_history import ForeignRecord
-from streamnb.engine.journal.recovery import describe_changes, recover, refuse_changes
+from streamnb.engine.journal.recovery import continues, describe_changes, recover, refuse_changes
 from streamnb.engine.processing.counters import Counters
 from streamnb.errors import JournalError
+from streamnb.runtime.leadership import HandedOver
 from streamnb.runtime.record_reader import ACCEPT_LOSS
 from streamnb.runtime.snapshot_writer import SnapshotWriter
 from streamnb.runtime.topic_guard import TopicGuard
@@ -68,10 +69,10 @@ class WorkerRecovery:
         self._context, self._topics, self._writer = context, topics, writer
         self._accepts_loss, self._elected = accepts_loss, elected
 
-    def run(self) -> Checkpoint:
+    def run(self, handed_over: HandedOver | None = None) -> Checkpoint:
         """Recover; return the end of the journal, from which the log is read.
 
-        1. Replay the journal from the newest snapshot on.
+        1. Replay the journal from the newest snapshot on, or from the state of a standby that followed it.
         2. Journal what has changed since its last record.
         3. Seek to the positions, and check that the journal still refers to the same topics.
 
@@ -81,12 +82,20 @@ class WorkerRecovery:
         context = self._context
         if self._elected is not None:
             context.identity = self._elected()
+        context.sensor.configured(context.identity.config_hash)
         began, now = time.monotonic(), context.clock()
-        checkpoint, replay = self._replay()  # 1
+        if handed_over is not None and not continues(
+            context.log, context.identity, handed_over.followed.checkpoint
+        ):
+            handed_over = None  # rolled back meanwhile
+        checkpoint, replay = self._replay(handed_over)  # 1
         seconds = time.monotonic() - began
         self._report_foreign_records(replay.foreign.values())
         consumed = context.learner.consumed
-        if replay.consumed is None:
+        if handed_over is not None:
+            unsaved = handed_over.unsaved_seconds + seconds
+            self._writer.begin_after_recovery(handed_over.saved_consumed, -1, unsaved, handed_over.snapshot)
+        elif replay.consumed is None:
             self._writer.begin_after_recovery(consumed, max(0, checkpoint.n), 0.0)
         else:
             self._writer.begin_after_recovery(min(consumed, replay.consumed), -1, seconds)
@@ -101,8 +110,10 @@ class WorkerRecovery:
         context.running_since = time.monotonic()
         return checkpoint
 
-    def _replay(self) -> tuple[Checkpoint, _Replay]:
+    def _replay(self, handed_over: HandedOver | None) -> tuple[Checkpoint, _Replay]:
         context, replay = self._context, _Replay()
+        if handed_over is not None:
+            context.learner.take(handed_over.learner)
 
         def passed(at: Checkpoint, _: object) -> None:
             replay.met_floor |= at.n == at.origin.floor
@@ -122,6 +133,7 @@ class WorkerRecovery:
             passed=passed,
             stray=foreign,
             begins=True,
+            since=None if handed_over is None else handed_over.followed,
         )
         return checkpoint, replay
 
@@ -154,6 +166,7 @@ class WorkerRecovery:
             sensor.noted(Message("configuration-changed", text, changes=told))
         checkpoint = accept_configuration(log, checkpoint, identity, now)
         if checkpoint is not recovered or is_snapshot_due:
+            self._writer.finish(context.heartbeat_until_stop)
             self._writer.begin(checkpoint)
             self._writer.finish(context.heartbeat_until_stop)
         return checkpoint

@@ -8,7 +8,6 @@ turn.
 
     module                content
     replica.py            the model, followed through the journal; it writes nothing
-    log_follower.py       a thread that follows a log, starts again after an error, and shares a fair lock
     recent_records.py     ring buffers of the newest records of each topic
     latency_samples.py    seconds from events to predictions, sampled from the newest commits
     report_history.py     reports of any range of time, thinned and bounded

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from streamnb.config import Config
 from streamnb.engine.ports import Forwarded, Log, Partition
 from streamnb.errors import StreamnbError
+from streamnb.runtime.log_follower import LogThread
 from streamnb.runtime.resent_dead_letters import ResentDeadLetters
 from streamnb.runtime.stored_dead_letters import DeadLetterReplay, StoredDeadLetter, letter_at, settle_letters
-from streamnb.serving.log_follower import LogThread
 
 _ANSWER_SECONDS = 10.0
 _KEPT_SECONDS = 2.0

@@ -16,8 +16,8 @@ from streamnb.features.character_table import normalized
 from streamnb.features.plain_words import plain_words
 from streamnb.formats.codec import decode_events
 from streamnb.runtime import context
+from streamnb.runtime.log_follower import LogThread
 from streamnb.scoring.attribute_drift import AttributeDrift, AttributeSample, Value, attribute_drift
-from streamnb.serving.log_follower import LogThread
 from streamnb.serving.report_history import RANGES, offset_since
 
 LABEL = "(label in the event)"

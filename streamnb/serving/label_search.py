@@ -13,7 +13,7 @@ from streamnb.config import Config
 from streamnb.engine.ports import Log, Partition
 from streamnb.errors import MalformedEvent, OutOfRange
 from streamnb.queries.resolved_labels import ResolvedLabels
-from streamnb.serving.log_follower import LogThread
+from streamnb.runtime.log_follower import LogThread
 
 _STEP_SECONDS, _ANSWER_SECONDS = 0.5, 5.0
 _MOST_SEARCHES, _AT_ONCE = 20, 1000

@@ -15,7 +15,7 @@ from streamnb.formats.codec import decode_events
 from streamnb.formats.event_schema import ENTITY
 from streamnb.queries.published_prediction import found, reader
 from streamnb.runtime import context
-from streamnb.serving.log_follower import LogThread
+from streamnb.runtime.log_follower import LogThread
 
 _NEWEST = 2000  # events of each partition that are read, at most
 _KEPT, _KEPT_BYTES = 5000, 32 << 20

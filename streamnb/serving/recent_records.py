@@ -18,11 +18,11 @@ from streamnb.events import Alert, Drift, LabelRecord, MetricsReport, Prediction
 from streamnb.formats.codec import decode_alert, decode_metrics, decode_prediction
 from streamnb.formats.journal_record import JournalRecord, decode_journal
 from streamnb.queries.resolved_labels import ResolvedLabels
+from streamnb.runtime.log_follower import FollowerThread
 from streamnb.serving.dead_letter_desk import DeadLetterDesk
 from streamnb.serving.drift_windows import DriftWindows
 from streamnb.serving.label_search import LabelSearch
 from streamnb.serving.latency_samples import LatencySamples
-from streamnb.serving.log_follower import FollowerThread
 from streamnb.serving.prediction_filter import (
     PredictionFilter,
     PredictionPage,

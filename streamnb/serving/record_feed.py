@@ -24,7 +24,7 @@ from typing import NamedTuple
 from streamnb.config import Config
 from streamnb.engine.ports import Log, Partition, Record
 from streamnb.errors import ConfigError, Unavailable
-from streamnb.serving.log_follower import FollowerThread, LogOnDemand
+from streamnb.runtime.log_follower import FollowerThread, LogOnDemand
 from streamnb.values.messages import Message
 
 _KEPT_BYTES = 16 << 20

@@ -21,7 +21,7 @@ from streamnb.errors import SnapshotError
 from streamnb.queries.answers import rehearse_answers
 from streamnb.queries.query_model import QueryModel, query_model_of
 from streamnb.runtime import factories
-from streamnb.serving.log_follower import AGAIN_SECONDS, FollowerThread
+from streamnb.runtime.log_follower import AGAIN_SECONDS, FollowerThread
 from streamnb.statistics.memory_budget import MemoryUse
 from streamnb.values.messages import Message
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from streamnb.config import Config
 from streamnb.engine.ports import WriteOutcome, WriteRequest
 from streamnb.errors import StreamnbError, Unavailable
-from streamnb.serving.log_follower import PATIENCE_SECONDS, LogOnDemand
+from streamnb.runtime.log_follower import PATIENCE_SECONDS, LogOnDemand
 from streamnb.values.messages import Message
 
 _MOST_RECORDS = 5000  # in one write

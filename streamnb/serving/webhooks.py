@@ -32,8 +32,8 @@ from contextlib import closing
 from streamnb.config import Config, WebhookConfig
 from streamnb.engine.ports import Log, Partition, Record
 from streamnb.errors import Fenced
+from streamnb.runtime.log_follower import FollowerThread
 from streamnb.serving.erased_events import ErasedEvents
-from streamnb.serving.log_follower import FollowerThread
 from streamnb.serving.webhook_client import WebhookAnswer, WebhookClient
 from streamnb.serving.webhook_message import WebhookMessage, message_of, message_of_gap, without_event
 from streamnb.serving.webhook_metrics import WebhookMetrics

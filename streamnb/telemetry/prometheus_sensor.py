@@ -83,8 +83,10 @@ class PrometheusSensor(Sensor):
         self._metrics.register(self._latency)
         self._committed_at = gauge("streamnb_last_commit_timestamp_seconds", "When the last commit was made.")
         self._journal = gauge("streamnb_journal_record", "Number of the last journal record.")
-        text = "Journal records that a scorer's replica is behind the learner."
+        text = "Journal records that a standby or a scorer's replica is behind the learner."
         self._behind = gauge("streamnb_replica_behind_records", text)
+        text = "1 while a standby could take over; 0 while it could not, and in other states."
+        self._can_take_over = gauge("streamnb_standby_ready", text)
 
     def _measure_the_model(self) -> None:
         gauge = partial(Gauge, registry=self._metrics)
@@ -117,6 +119,8 @@ class PrometheusSensor(Sensor):
         self._unsaved = Counter("streamnb_snapshot_failures_total", text, registry=self._metrics)
         self._state = gauge("streamnb_state", "1 for what the worker is doing, 0 for the rest.", ["state"])
         self._set_state(WorkerState.STARTING)
+        text = "Hash of the configuration under which this process learns, or would after a takeover."
+        self._configuration = gauge("streamnb_configuration_info", text, ["hash"])
         build = Info("streamnb_build", "The version of streamnb.", registry=self._metrics)
         build.info({"version": version("streamnb")})
 
@@ -218,6 +222,19 @@ class PrometheusSensor(Sensor):
         with self._lock:
             self._behind.set(behind)
 
+    def stood_by(self, behind: int | None) -> None:
+        """Store the standby's lag, and if it could take over."""
+        with self._lock:
+            self._can_take_over.set(behind is not None)
+            if behind is not None:
+                self._behind.set(behind)
+
+    def configured(self, config_hash: str) -> None:
+        """Store the hash."""
+        with self._lock:
+            self._configuration.clear()
+            self._configuration.labels(config_hash).set(1)
+
     def saved(self, seconds: float, size: int) -> None:
         """Store the duration, size and time of a snapshot."""
         with self._lock:
@@ -233,6 +250,8 @@ class PrometheusSensor(Sensor):
     def _set_state(self, current: WorkerState) -> None:
         for state in WorkerState:
             self._state.labels(state.value).set(state is current)
+        if current is not WorkerState.STANDBY:
+            self._can_take_over.set(0)
 
 
 class _BatchHistogram:

@@ -39,6 +39,8 @@ MESSAGES: Mapping[str, Level] = {
     "configuration-differs": _WARNING,
     "configuration-would-change": _INFO,
     "standing-by": _INFO,
+    "standby-follows": _INFO,
+    "standby-not-ready": _WARNING,
     "learner-recovered": _INFO,
     "learner-progress": _INFO,
     "scorer-progress": _INFO,

@@ -137,6 +137,7 @@ class Source:
         self._n = 0
         self.sensor.entered(WorkerState.RUNNING)
         self.sensor.recovered(0.5, 0)
+        self.sensor.configured("c0ffee")
         self.consume()
         self.sensor.saved(0.1, 1000)
         self._endpoints.start()

@@ -404,7 +404,7 @@ def save_calls(tmp_path_factory):
 def test_a_save_syncs_the_file_before_the_name_and_the_folder_before_dropping(save_calls):
     writes = save_calls.count("write")
     assert writes >= 2
-    assert save_calls == ["open", *["write"] * writes, "fsync", "rename", "open", "fsync", "unlink"]
+    assert save_calls == ["open", "open", *["write"] * writes, "fsync", "rename", "open", "fsync", "unlink"]
 
 
 def test_a_folder_made_for_the_first_save_is_durable_too(tmp_path, monkeypatch):

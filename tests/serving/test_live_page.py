@@ -22,10 +22,10 @@ from streamnb.engine.labels.source_labels import SourceLabel
 from streamnb.engine.ports import NewRecord, Owner, Partition, Record
 from streamnb.errors import SnapshotError
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime import context
+from streamnb.runtime import context, log_follower
+from streamnb.runtime.log_follower import FairLock
 from streamnb.runtime.resent_dead_letters import ResendResult
 from streamnb.serving import learned_views as learning
-from streamnb.serving import log_follower
 from streamnb.serving import recent_records as watching
 from streamnb.serving.access import Tokens
 from streamnb.serving.http_api import application
@@ -33,7 +33,6 @@ from streamnb.serving.label_undo import UndoToken
 from streamnb.serving.learned_views import ModelPage
 from streamnb.serving.limits import RequestLimits
 from streamnb.serving.live_views import TITLES, PageViews
-from streamnb.serving.log_follower import FairLock
 from streamnb.serving.prediction_filter import PredictionFilter
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.statistics.memory_budget import MemoryComponent, MemoryUse

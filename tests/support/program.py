@@ -48,7 +48,7 @@ class Command:
     def await_word(self, word):
         """Until it has said it on standard error."""
         until(lambda: word in self.said() or not self.is_going())
-        assert word in self.said()
+        assert word in self.said(), self.said()
 
     def finish(self, patience=PATIENCE):
         self.process.wait(patience)

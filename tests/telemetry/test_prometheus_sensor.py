@@ -154,6 +154,7 @@ def tell_everything(sensor):
     sensor.shared_out(TenantsUse(3, 2, [Tenant("t", 9, 8, 4)]))
     sensor.observed({Partition("events", 0): 3}, 4096)
     sensor.saved(0.25, 2048)
+    sensor.configured("c0ffee")
 
 
 def exposed(sensor):
@@ -597,3 +598,25 @@ def test_the_examples_of_the_page_ask_for_metrics_that_are_there():
         for part in ("bucket", "sum", "count")
     }
     assert names <= known | histograms
+
+
+def test_a_standby_is_ready_while_it_follows_and_only_while_it_stands_by():
+    sensor = PrometheusSensor()
+    sensor.entered(WorkerState.STANDBY)
+    assert scrape(sensor)["streamnb_standby_ready",] == 0
+    sensor.stood_by(3)
+    assert scrape(sensor)["streamnb_standby_ready",] == 1
+    assert scrape(sensor)["streamnb_replica_behind_records",] == 3
+    sensor.stood_by(None)
+    assert scrape(sensor)["streamnb_standby_ready",] == 0
+    sensor.stood_by(0)
+    sensor.entered(WorkerState.RECOVERING)
+    assert scrape(sensor)["streamnb_standby_ready",] == 0
+
+
+def test_a_process_has_one_configuration_and_none_before_it_is_known():
+    sensor = PrometheusSensor()
+    assert series(scrape(sensor), "streamnb_configuration_info") == {}
+    sensor.configured("old")
+    sensor.configured("new")
+    assert series(scrape(sensor), "streamnb_configuration_info") == {"new": 1}

@@ -25,6 +25,7 @@ from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.reports.text_tables import print_informative, print_report, print_summary
 from streamnb.runtime import context, factories
 from streamnb.runtime.shutdown import Stop, warm_up
+from streamnb.runtime.standby import Standby
 from streamnb.telemetry.worker_observers import OutageReporter, watched
 from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
@@ -93,7 +94,8 @@ def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace,
                     return "while the kernels were prepared"
                 if stop():  # a signal came before the worker existed
                     worker.stop()
-                worker.await_leadership(factories.owner(), _StandbySensor(config, log))
+                standby = Standby(config, emit)
+                worker.await_leadership(factories.owner(), _StandbySensor(config, log), standby)
                 factories.tune_interpreter()
                 worker.run(until_end=options.until_end)
             finally:

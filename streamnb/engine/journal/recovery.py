@@ -20,7 +20,7 @@ from streamnb.engine.journal.journal_history import (
     with_heartbeat,
 )
 from streamnb.engine.journal.slice_replay import SliceReader, processed
-from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
+from streamnb.engine.journal.snapshot_store import FoundSnapshot, NoSnapshots, Snapshots
 from streamnb.engine.ports import Log, NewRecord, Partition
 from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.processing.retrained_model import RetrainedModel
@@ -32,6 +32,18 @@ from streamnb.values.parameter_checks import brief
 _SHOWN = 5  # configuration changes in a message
 _FREE: AbstractContextManager[object] = nullcontext()  # the learner is not shared
 Passed = Callable[[Checkpoint, Sequence[NewRecord]], None]
+
+
+class Followed(NamedTuple):
+    """State that a learner has reached by following a journal.
+
+    Attributes:
+        checkpoint: position of the learner.
+        is_comparable: True if this kind of machine wrote the state and every record that was followed.
+    """
+
+    checkpoint: Checkpoint
+    is_comparable: bool
 
 
 class _Start(NamedTuple):
@@ -53,8 +65,9 @@ def recover(
     stray: Callable[[ForeignRecord], None] = lambda _: None,
     *,
     begins: bool = False,
+    since: Followed | None = None,
 ) -> Checkpoint:
-    """Bring an empty learner to the journal's end, and write nothing; `BEFORE` for an empty journal.
+    """Bring a learner to the journal's end, and write nothing; `BEFORE` for an empty journal.
 
     1. Find the newest snapshot; the journal must hold its record, with the same digest.
     2. Read the journal from there to its end: each record must follow its predecessor. If it was rolled back
@@ -69,7 +82,7 @@ def recover(
     Args:
         log: acquired, or read-only.
         snapshots: snapshot store.
-        learner: empty; afterwards it has the current configuration.
+        learner: empty, or at `since`; afterwards it has the current configuration.
         identity: the job that the state must belong to.
         heartbeat: called before each record.
         at: stop after this journal record, under its configuration; default is the end.
@@ -77,21 +90,47 @@ def recover(
         stray: called for each foreign record, perhaps twice.
         begins: if the caller is the learner that journals its configuration next. Then the state counts a
             change of its capacity; a reader's state does not.
+        since: state of a learner that has followed this journal, which replaces step 1; see `continues`.
 
     Raises:
         JournalError: journal, snapshot and log do not fit together, or the configuration differs.
         SnapshotError: snapshots exist, but none can be read.
     """
+    replay = _JournalReplay(log, snapshots, learner, identity, heartbeat, passed)
+    if since is not None:
+        replay.follow(since)
+    return _recover(replay, at, stray, begins=begins, since=since)
+
+
+def _recover(
+    replay: _JournalReplay,
+    at: int | None,
+    stray: Callable[[ForeignRecord], None],
+    *,
+    begins: bool = False,
+    since: Followed | None = None,
+) -> Checkpoint:
+    log, identity = replay.log, replay.identity
     journal = log.partitions(identity.journal)[0]
-    start, end, path = _scan_journal(log, journal, snapshots, at, heartbeat, stray)
+    start, end, path = _scan_journal(log, journal, replay.snapshots, at, replay.heartbeat, stray, since=since)
     if end.n < 0:
         return end
     if at is None:
         refuse_changes(end, identity)
-    _JournalReplay(log, snapshots, learner, identity, heartbeat, passed).run(start, end, path)
+    replay.run(start, end, path)
     if at is None and end.origin.config_hash != identity.config_hash:
-        configure(learner, identity, identity.semantic_config, counts_room=begins)
+        configure(replay.learner, identity, identity.semantic_config, counts_room=begins)
     return end
+
+
+def continues(log: Log, identity: JobIdentity, checkpoint: Checkpoint) -> bool:
+    """Return if the journal still holds a checkpoint, and was not rolled back to before it."""
+    journal = log.partitions(identity.journal)[0]
+    found = find(log, journal, checkpoint.n)
+    if found is None or found.record.digest != checkpoint.digest:
+        return False
+    later = (entry.record for entry in entries(log, journal, found.offset))
+    return not any(record.kind == "rollback" and record.to < checkpoint.n for record in later)
 
 
 def standing(
@@ -153,12 +192,16 @@ def _scan_journal(
     heartbeat: Callable[[], None],
     stray: Callable[[ForeignRecord], None],
     passing: frozenset[int] = frozenset(),
+    since: Followed | None = None,
 ) -> tuple[_Start, Checkpoint, list[range]]:
     """Return the start of a replay, the last checkpoint (or that of record `at`), and its path."""
     at_most = at
     while True:
-        found = snapshots.newest(at_most, heartbeat)
-        start = _start(log, journal, None if found is None else found.snapshot, passing)
+        start = (
+            _start_from(log, journal, snapshots.newest(at_most, heartbeat), passing)
+            if since is None
+            else _start_at(log, journal, since.checkpoint)
+        )
         checkpoint, rollbacks = start.checkpoint, {}
         for entry in with_heartbeat(entries(log, journal, start.offset, passing), heartbeat):
             record = entry.record
@@ -175,11 +218,12 @@ def _scan_journal(
         path = path_to(checkpoint.n, rollbacks)
         if is_on(path, start.checkpoint.n) or start.checkpoint.n < 0:
             return start, checkpoint, path
-        at_most = path[0].stop - 1  # rolled back to before the snapshot
+        at_most, since = path[0].stop - 1, None  # rolled back to before the snapshot
 
 
-def _start(log: Log, journal: Partition, snapshot: Snapshot | None, passing: frozenset[int]) -> _Start:
+def _start_from(log: Log, journal: Partition, kept: FoundSnapshot | None, passing: frozenset[int]) -> _Start:
     """Return the start of a replay; raise JournalError if the journal lacks the snapshot's record."""
+    snapshot = None if kept is None else kept.snapshot
     if snapshot is None:
         first = next(entries(log, journal), None)
         if first is not None and first.record.n != 0:
@@ -200,6 +244,14 @@ def _start(log: Log, journal: Partition, snapshot: Snapshot | None, passing: fro
     if found.record.digest != snapshot.digest:
         raise JournalError(f"the snapshot at journal record {snapshot.journal_n} belongs to another journal")
     return _Start(Checkpoint.at(found.record, origin_of(snapshot)), found.offset, snapshot)
+
+
+def _start_at(log: Log, journal: Partition, checkpoint: Checkpoint) -> _Start:
+    """Return the start of a replay after a checkpoint; raise JournalError if the journal lacks it."""
+    found = find(log, journal, checkpoint.n)
+    if found is None or found.record.digest != checkpoint.digest:
+        raise JournalError(f"the journal no longer holds record {checkpoint.n} as it was followed")
+    return _Start(checkpoint, found.offset, None)
 
 
 def _load(learner: EventProcessor, snapshot: Snapshot) -> None:
@@ -241,6 +293,8 @@ class JournalTail:
         heartbeat: called before each record.
         snapshots: files of installed models; without them it stops before such a record.
         held: entered while the learner and `checkpoint` change.
+        is_comparable: compare outputs with the published ones, as `recover` does. Requires a state that
+            this kind of machine wrote.
 
     Attributes:
         learner: the learner.
@@ -257,6 +311,8 @@ class JournalTail:
         heartbeat: Callable[[], None] = lambda: None,
         snapshots: Snapshots | None = None,
         held: AbstractContextManager[object] = _FREE,
+        *,
+        is_comparable: bool = False,
     ) -> None:
         self.learner = learner
         self._adopts = snapshots is not None
@@ -268,7 +324,30 @@ class JournalTail:
         self._replay = _JournalReplay(
             log, snapshots or NoSnapshots(), learner, identity, heartbeat, held=held
         )
-        self._replay.follow(checkpoint)
+        self._replay.follow(Followed(checkpoint, is_comparable))
+
+    @classmethod
+    def recovered(
+        cls,
+        log: Log,
+        snapshots: Snapshots,
+        learner: EventProcessor,
+        identity: JobIdentity,
+        at: int,
+        heartbeat: Callable[[], None] = lambda: None,
+    ) -> JournalTail:
+        """Recover an empty learner to journal record `at`, and return a tail that compares outputs.
+
+        Raises JournalError and SnapshotError as `recover`.
+        """
+        replay = _JournalReplay(log, snapshots, learner, identity, heartbeat)
+        end = _recover(replay, at, lambda _: None)
+        return cls(log, learner, identity, end, heartbeat, snapshots, is_comparable=replay.comparable)
+
+    @property
+    def followed(self) -> Followed:
+        """State that the learner has reached, for a recovery that continues with it."""
+        return Followed(self._replay.stands, self._replay.comparable)
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -312,18 +391,18 @@ class _JournalReplay:
 
     def __post_init__(self) -> None:
         self._slices = SliceReader(self.log)
-        self._comparable = True
+        self.comparable = True
         self._config_hash = self.identity.config_hash  # the learner's
         self.stands = BEFORE  # the learner's checkpoint, consistent with it under `held`
 
-    def follow(self, checkpoint: Checkpoint) -> None:
+    def follow(self, followed: Followed) -> None:
         """Start at the learner's checkpoint; the journal may have another configuration hash."""
-        self.stands = checkpoint
-        self._comparable, self._config_hash = False, checkpoint.origin.config_hash
+        self.stands, self.comparable = followed
+        self._config_hash = self.stands.origin.config_hash
 
     def run(self, start: _Start, end: Checkpoint, path: Sequence[range]) -> None:
         if start.snapshot is not None:
-            self._comparable = start.snapshot.fingerprint == self.identity.fingerprint
+            self.comparable = start.snapshot.fingerprint == self.identity.fingerprint
             self._configured(start.checkpoint)  # while the learner is empty
             _load(self.learner, start.snapshot)
         checkpoint = start.checkpoint
@@ -334,7 +413,7 @@ class _JournalReplay:
             before, checkpoint = checkpoint, checkpoint.after(entry.record)
             if is_on(path, entry.record.n):
                 outputs = self.process(before, checkpoint, entry.record)
-                self.passed(checkpoint, outputs if self._comparable else ())
+                self.passed(checkpoint, outputs if self.comparable else ())
             if checkpoint.n == end.n:
                 break
 
@@ -350,8 +429,8 @@ class _JournalReplay:
                 self.learner.report_all_tenants()
             outputs = processed(self.learner, record, records, self.heartbeat)
             self.stands = checkpoint
-        self._comparable = self._comparable and record.machine == self.identity.machine
-        if self._comparable and chain_outputs(before.outputs, outputs) != record.outputs:
+        self.comparable = self.comparable and record.machine == self.identity.machine
+        if self.comparable and chain_outputs(before.outputs, outputs) != record.outputs:
             raise JournalError(
                 f"replaying journal record {record.n} gave other outputs than it published: "
                 "the program or the configuration is not the one that wrote it"

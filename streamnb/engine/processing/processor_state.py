@@ -33,6 +33,12 @@ from streamnb.statistics.memory_budget import MemoryUse
 from streamnb.values.state_validation import count, state_errors
 from streamnb.values.type_aliases import Aside, concatenated
 
+_STATE = (
+    "settings", "model", "progressive", "drift", "monitors", "actions", "late", "decisions", "standings",
+    "consumed", "dead_letters", "forgotten", "tally", "reported_at", "known", "reported", "_pipeline",
+)  # fmt: skip
+"""Attributes of a processor's state, all but those that each call of `process` sets."""
+
 
 class ProcessorState:
     """A model with its scores and counters, as the stages share them.
@@ -233,6 +239,11 @@ class ProcessorState:
             late.scoring.decisions = decisions
         self.consumed, self.dead_letters, self.reported_at = consumed, dead_letters, reported_at
         self.reported, self.known = consumed, KnownClasses()
+
+    def take(self, other: ProcessorState) -> None:
+        """Take the whole state of another processor, which must not be used afterwards."""
+        for name in _STATE:
+            setattr(self, name, getattr(other, name))
 
     def _decide_by(self, before: ServedDecisions | None) -> None:
         rule, pending = self.settings.decision, None if self.late is None else self.late.pending

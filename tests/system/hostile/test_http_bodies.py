@@ -15,11 +15,11 @@ from prometheus_client import CollectorRegistry
 from streamnb import config as configuration
 from streamnb.queries.query_model import query_model_of
 from streamnb.runtime import factories
+from streamnb.runtime.log_follower import FairLock
 from streamnb.serving.access import Tokens
 from streamnb.serving.http_api import application
 from streamnb.serving.http_schemas import Answer, Explained, ModelState, Problem, Token, Written
 from streamnb.serving.limits import RequestLimits
-from streamnb.serving.log_follower import FairLock
 
 pytestmark = pytest.mark.thorough
 

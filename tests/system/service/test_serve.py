@@ -33,13 +33,13 @@ from streamnb.engine.ports import NewRecord
 from streamnb.formats.snapshot_container import part_digest
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import context, factories
+from streamnb.runtime.log_follower import FairLock
 from streamnb.scoring.new_class_probability import published_new_class_probability
 from streamnb.serving import replica as following
 from streamnb.serving.http_api import application
 from streamnb.serving.http_labels import held_answer
 from streamnb.serving.http_schemas import Problem
 from streamnb.serving.http_server import _MOST_CONNECTIONS, _Bounded
-from streamnb.serving.log_follower import FairLock
 from streamnb.serving.replica import Replica
 from tests.brokers.numbered import NUMBERS
 from tests.support.program import Program, until

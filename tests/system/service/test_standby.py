@@ -1,17 +1,167 @@
-"""A learner that stands by, on an embedded log."""
+"""A learner that stands by: it follows the active one, and takes over whatever the log still has."""
 
 from __future__ import annotations
 
+import json
+import random
+import shutil
+from collections import Counter
+from contextlib import closing
+
 import pytest
+from kafka import KafkaAdminClient, TopicPartition
 
+from streamnb import config as configuration
+from streamnb.engine.ports import NewRecord
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import context, factories
 from tests.support.program import Program, until
+from tests.support.topics_of_logs import trim
+
+WORDS = [f"w{i}" for i in range(60)]
 
 
-@pytest.fixture
-def program(tmp_path):
-    program = Program(tmp_path, "sqlite:///log.db")
-    yield program
-    program.close()
+@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])
+def program(request, tmp_path):
+    is_kafka = request.param == "kafka"
+    address = request.getfixturevalue("broker").address if is_kafka else f"sqlite:///{tmp_path / 'log.db'}"
+    made = Program(
+        tmp_path,
+        address,
+        model_keys={"kind": "naive_bayes"},
+        topics={"labels": f"labels-{tmp_path.name}"} | ({} if is_kafka else {"partitions": 1}),
+        snapshots={"every_events": 40},
+        commit={"events": 7},
+        log={"session_timeout": "6s"},
+    )
+    made.run("topics", "create")
+    yield made
+    made.close()
+
+
+class Pair:
+    """Two learners of one model, each with a snapshot folder of its own, and what they were sent."""
+
+    def __init__(self, program):
+        self.program, self.rng, self.n = program, random.Random(8), 0
+        self.sent = []
+        self.config = configuration.load(program.file, {}, [])
+
+    def start(self, name):
+        folder = self.program.folder / name
+        return self.program.start("run", "--set", f"snapshots.folder={folder}")
+
+    def send(self, n):
+        """Send events without labels, and then their labels."""
+        events, labels = [], []
+        for _ in range(n):
+            label, words = self.rng.choice("ab"), self.rng.choices(WORDS, k=4)
+            self.sent.append((" ".join(words), label))
+            events.append({"id": f"e{self.n}", "text": " ".join(words)})
+            labels.append({"id": f"e{self.n}", "label": label})
+            self.n += 1
+        with closing(context.existing_log(self.config)) as log:
+            for topic, records in (
+                (self.config.topics.events[0], events),
+                (self.config.topics.labels, labels),
+            ):
+                log.append(
+                    [NewRecord(topic, one["id"].encode(), json.dumps(one).encode()) for one in records]
+                )
+        until(lambda: self.n_learned() == self.n, self.n_learned)
+
+    def n_learned(self):
+        """Return the number of label records and events in the journal's positions."""
+        end = self.program.read("journal")[-1]["positions"]
+        sent = {topic: sum(of.values()) for topic, of in end.items()}
+        return min(sent[self.program.topics["events"]], sent[self.config.topics.labels])
+
+    def forget_the_past(self):
+        """Let retention remove every event and label that was learned."""
+        with closing(context.existing_log(self.config)) as log:
+            for topic in (self.config.topics.labels, *self.config.topics.events):
+                for partition in log.partitions(topic):
+                    self._trim(log, partition, log.offsets(partition)[1])
+
+    def _trim(self, log, partition, before):
+        if not self.config.log.is_kafka:
+            trim(log, partition, before)
+            return
+        servers = self.config.log.url.removeprefix("kafka://")
+        with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+            admin.delete_records({TopicPartition(*partition): before})
+
+    def saved(self, name):
+        """Return how many records the newest snapshot in a folder has."""
+        found = SnapshotFolder(self.program.folder / name).newest()
+        return 0 if found is None else found.snapshot.parts["learner"].meta["consumed"]
+
+    def kept(self, name):
+        """Return the model of the newest snapshot in a folder."""
+        snapshot = SnapshotFolder(self.program.folder / name).newest().snapshot
+        learner = factories.learner(
+            factories.as_journalled(self.config, snapshot.parts["journal"].meta["config"])
+        )
+        learner.load(snapshot.parts, snapshot.segments)
+        return learner.model
+
+    def recount(self):
+        """Return a model that has learned what was sent, once and without a log."""
+        model = factories.model(self.config)
+        for text, label in self.sent:
+            model.learn_one({"text": text}, label)
+        return model
+
+
+def test_a_standby_takes_over_though_no_event_is_left_to_replay(program):
+    """Both learners die in turn; retention always overtakes both. Nothing is lost, nothing is repeated."""
+    pair = Pair(program)
+    active = pair.start("one")
+    until(lambda: program.read("journal"))
+    standby = pair.start("two")
+    names = ["one", "two"]
+    for turn in range(3):
+        pair.send(130)
+        standby.await_word("this standby follows the learner")
+        pair.send(30)
+        pair.forget_the_past()
+        active.kill()
+        pair.send(30)  # whose predictions and lessons come from the other
+        assert standby.is_going(), standby.said()
+        shutil.rmtree(program.folder / names[turn % 2], ignore_errors=True)
+        shutil.copytree(program.folder / names[1 - turn % 2], program.folder / names[turn % 2])
+        active, standby = standby, pair.start(names[turn % 2])
+        standby.await_word("this standby follows the learner")
+    assert active.stop().process.returncode == 0, active.said()
+    standby.stop()
+    ids = Counter(program.ids("predictions"))
+    assert ids.keys() == {f"e{i}" for i in range(pair.n)}
+    assert set(ids.values()) == {1}
+    kept, alone = pair.kept(names[(turn + 1) % 2]), pair.recount()
+    assert kept.n_events == alone.n_events == pair.n
+    for word in WORDS:
+        assert kept.predict_proba_one({"text": word}) == pytest.approx(
+            alone.predict_proba_one({"text": word}), rel=1e-12
+        )
+
+
+def test_it_says_that_it_could_not_take_over_until_a_snapshot_is_brought(program):
+    pair = Pair(program)
+    active = pair.start("one")
+    until(lambda: program.read("journal"))
+    pair.send(100)
+    pair.forget_the_past()
+    standby = pair.start("two")
+    standby.await_word("this standby cannot take over now: ")
+    assert "copy the learner's newest snapshot to " in standby.said()
+    pair.send(100)  # and a snapshot of the learner
+    until(lambda: pair.saved("one") > 2 * 100)
+    shutil.copytree(program.folder / "one", program.folder / "two", dirs_exist_ok=True)
+    standby.await_word("this standby follows the learner")
+    active.kill()
+    pair.send(20)
+    assert standby.is_going()
+    standby.stop()
 
 
 def test_it_says_what_its_takeover_would_change_and_ends_where_it_could_not_take_over(program):

@@ -36,7 +36,7 @@ class FollowerThread(ABC):
         problem: why it does not follow now; empty if it does.
     """
 
-    _again: ClassVar[str]
+    _again: ClassVar[str] = ""
     """The reaction to a failure, for the message."""
     _join_seconds: ClassVar[float | None] = None
     """Timeout of `close`; None waits for the end of the thread."""
@@ -59,7 +59,8 @@ class FollowerThread(ABC):
     def close(self) -> None:
         """Follow no more."""
         self.stop()
-        self._thread.join(self._join_seconds)
+        if self.is_alive:
+            self._thread.join(self._join_seconds)
 
     @property
     def is_alive(self) -> bool:
@@ -69,6 +70,14 @@ class FollowerThread(ABC):
     @abstractmethod
     def _follow(self, log: Log) -> None:
         """Follow until `is_over`. Raises StreamnbError."""
+
+    def _open(self) -> Log:
+        """Open the log."""
+        return context.existing_log(self.config)
+
+    def _failure(self, error: StreamnbError) -> Message:
+        """Return the message on a failure after which it begins again."""
+        return Message("following-restarts", f"{self._again}: {error}", error=str(error))
 
     def is_over(self) -> bool:
         """Return True if it must not follow now."""
@@ -81,18 +90,22 @@ class FollowerThread(ABC):
     def _run(self) -> None:
         while self.is_due():
             try:
-                with closing(context.existing_log(self.config)) as log:
+                with closing(self._open()) as log:
                     self._follow(log)
             except StreamnbError as error:
                 if self.is_over():
                     continue
                 if str(error) != self.problem:
-                    self._tell(Message("following-restarts", f"{self._again}: {error}", error=str(error)))
+                    self._tell(self._failure(error))
                 self.problem = str(error)
-                time.sleep(AGAIN_SECONDS)
+                self._rest()
+
+    def _rest(self) -> None:
+        """Wait after a failure."""
+        time.sleep(AGAIN_SECONDS)
 
 
-class _ShortOutages(OutageListener):
+class ShortOutages(OutageListener):
     """A policy that gives up before the client of a request does."""
 
     def unreachable(self, error: Unavailable, seconds: float) -> None:
@@ -122,7 +135,7 @@ class LogOnDemand:
             raise Unavailable("the server stops")
         try:
             if self._log is None:
-                self._log = context.existing_log(self._config, _ShortOutages())
+                self._log = context.existing_log(self._config, ShortOutages())
             yield self._log
         except StreamnbError:
             self.close()

@@ -9,8 +9,8 @@ import pytest
 from streamnb import config as configuration
 from streamnb.errors import LogError, Unavailable
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
-from streamnb.serving import log_follower
-from streamnb.serving.log_follower import LogOnDemand
+from streamnb.runtime import log_follower
+from streamnb.runtime.log_follower import LogOnDemand
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_after_the_end_nothing_is_opened(opened):
 
 
 def test_a_log_that_does_not_answer_is_waited_for_some_seconds():
-    outages = log_follower._ShortOutages()
+    outages = log_follower.ShortOutages()
     outages.unreachable(Unavailable("busy"), log_follower.PATIENCE_SECONDS - 1)
     with pytest.raises(Unavailable, match="busy"):
         outages.unreachable(Unavailable("busy"), log_follower.PATIENCE_SECONDS + 1)
