@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test-fast test-room test test-all storm fuzz fuzz-http soak wheel dist docs interpreters rooms screenshots kafka check bench ablation format warm clean
+.PHONY: demo test-fast test-room test test-all storm fuzz fuzz-http soak wheel dist release docs interpreters rooms screenshots kafka check bench ablation format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and made-up data through the embedded log
 	$(BIN)/streamnb demo
@@ -64,6 +64,9 @@ dist: $(VENV)/dev.stamp  ## dist/*.tar.gz and wheels without machine code, also 
 	$(BIN)/python deploy/client_package.py build/client
 	$(BIN)/python -m build --no-isolation --outdir dist build/client
 	$(BIN)/python -m twine check --strict dist/*.tar.gz dist/*-none-any.whl
+
+release: dist wheel docs  ## build and check all that is uploaded, and list it; uploads nothing
+	$(BIN)/python deploy/release.py dist
 
 docs: $(VENV)/dev.stamp  ## the site of the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/python -m mkdocs build --strict --quiet
@@ -133,9 +136,11 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streamnb needs Python 3.11 or later; try make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-# Kernels are compiled once, here and in the open: for the demo those of the default model, for tests all.
+# Kernels are compiled once, here and in the open: for the demo those of the default model, for tests all. Those of a
+# wheel in dist/ are taken from there.
 $(VENV)/demo.stamp: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m streamnb.kernels.wheel --from dist
 	$(BIN)/streamnb warm
 	touch $@
 
