@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from streamnb.errors import ConfigError, LogError, why
@@ -19,8 +20,12 @@ from streamnb.values.json_conversion import bytes_text, json_value, name_text
 
 _AT_ONCE = 1000
 _NAMED = (str, bool, int, float, Decimal)
+_NUMBERS = {bool, int, float, Decimal}
+_WHOLE = {str, bool, int, type(None)}
+_SCALARS = _WHOLE | {float}
 _JSON, _FLOATS = {"string", "int", "long", "boolean", "enum"}, {"float", "double"}
 _Convert = Callable[[Any], Any]
+_IsPlain = Callable[[list[Any]], bool]
 
 
 def avro_events(source: EventSource) -> Iterator[bytes]:
@@ -73,17 +78,20 @@ class _AvroColumns:
     def __init__(self, columns: CsvColumns, fields: list[dict[str, Any]]) -> None:
         self._names = {columns.id, columns.label, columns.text, *columns.strings}
         self._missing = {token for token in columns.missing if token}
-        self._converters = [(field["name"], _converter(field["type"])) for field in fields]
+        self._columns = [(field["name"], *_converter(field["type"])) for field in fields]
 
     def cells(self, rows: list[dict[str, Any]]) -> list[list[Any]]:
         """Return the cells of each column; None for missing values."""
         return [
-            self._column(name, convert, [row[name] for row in rows]) for name, convert in self._converters
+            self._column(name, is_plain, convert, list(map(itemgetter(name), rows)))
+            for name, is_plain, convert in self._columns
         ]
 
-    def _column(self, name: str, convert: _Convert | None, given: list[Any]) -> list[Any]:
-        found = given if convert is None else [None if value is None else convert(value) for value in given]
-        if name not in self._names and not self._missing:
+    def _column(self, name: str, is_plain: _IsPlain, convert: _Convert, given: list[Any]) -> list[Any]:
+        found = given
+        if not is_plain(given):
+            found = [None if value is None else convert(value) for value in given]
+        if not self._missing and (name not in self._names or _NUMBERS.isdisjoint(map(type, given))):
             return found
         return [
             self._named(name, value, raw) if value is not None and isinstance(raw, _NAMED) else value
@@ -96,17 +104,41 @@ class _AvroColumns:
         return None if text in self._missing else text if name in self._names else value
 
 
-def _converter(kind: Any) -> _Convert | None:
-    """Return a converter of the values of an Avro type to JSON values; None if they are JSON already."""
+def _converter(kind: Any) -> tuple[_IsPlain, _Convert]:
+    """Return, for an Avro type, whether a column's values are JSON already, and a converter of others."""
     if isinstance(kind, list):
         others = [one for one in kind if one != "null"]
-        return _converter(others[0]) if len(others) == 1 else _plain
+        return _converter(others[0]) if len(others) == 1 else (_are_plain, _plain)
     name = kind.get("type") if isinstance(kind, dict) else kind
     if isinstance(kind, dict) and "logicalType" in kind:
-        return _plain
+        return _are_plain, _plain
     if name == "fixed":
-        return lambda value: bytes_text(value, is_fixed=True)
-    return None if name in _JSON else _finite if name in _FLOATS else _plain
+        return _never, lambda value: bytes_text(value, is_fixed=True)
+    if name in _JSON:
+        return _always, _plain
+    return (_are_finite, _finite) if name in _FLOATS else (_are_plain, _plain)
+
+
+def _always(_: list[Any]) -> bool:
+    return True
+
+
+def _never(_: list[Any]) -> bool:
+    return False
+
+
+def _are_finite(values: list[Any]) -> bool:
+    """Return whether all numbers are finite. Their sum may overflow, rarely and harmlessly."""
+    return math.isfinite(sum(filter(None, values)))
+
+
+def _are_plain(values: list[Any]) -> bool:
+    kinds = set(map(type, values))
+    return kinds <= _SCALARS and (float not in kinds or all(map(_is_finite, values)))
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) is not float or math.isfinite(value)
 
 
 def _finite(value: float) -> float | None:
@@ -114,12 +146,13 @@ def _finite(value: float) -> float | None:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, float):
+    kind = type(value)
+    if kind in _WHOLE:
+        return value
+    if kind is float:
         return _finite(value)
-    if isinstance(value, dict):
+    if kind is dict:
         return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, bytes):
-        return bytes_text(value, is_fixed=False)
-    return json_value(value)
+    if kind is list or kind is tuple:
+        return list(value) if _are_plain(value) else [_plain(inner) for inner in value]
+    return bytes_text(value, is_fixed=False) if kind is bytes else json_value(value)

@@ -37,7 +37,6 @@ DIGITS = re.compile(r"[+-]?[0-9]+")
 """A whole number."""
 
 _MOST_EXACT = 15  # digits of a whole number that is below 2^53
-_INTEGER = re.compile(rf"[+-]?[0-9]{{1,{_MOST_EXACT}}}")
 _EXACT = 2.0**53  # each smaller integer has its own double
 _ALIKE = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}
 """Separator of thousands -> characters that are written for it."""
@@ -177,13 +176,16 @@ def number_reader(decimal: str = ".", thousands: str = "") -> Callable[[str], fl
 
 def _number_or_text(cell: str) -> float | str | bool:
     stripped = cell.strip()
-    if _INTEGER.fullmatch(stripped):
+    if stripped.isdigit() and len(stripped) <= _MOST_EXACT and stripped.isascii():
         return int(stripped)
-    if NUMBER.fullmatch(stripped) and math.isfinite(number := float(stripped)):
-        if len(stripped) <= _MOST_EXACT or not DIGITS.fullmatch(stripped):
-            return number
-        return int(number) if abs(number) < _EXACT else stripped
-    return BOOLEANS.get(stripped, cell)
+    if stripped[:1] > "9" or not NUMBER.fullmatch(stripped):
+        return BOOLEANS.get(stripped, cell)
+    number = float(stripped)
+    if not math.isfinite(number):
+        return cell
+    if "." in stripped or not DIGITS.fullmatch(stripped):
+        return number
+    return int(number) if abs(number) < _EXACT else stripped
 
 
 def as_number(value: float | str, form: re.Pattern[str]) -> float | str | bool:

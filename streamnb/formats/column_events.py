@@ -51,22 +51,28 @@ class ColumnEvents:
             cells: the cells of each column; None if missing.
         """
         features = [cells[place] for place in self._places]
-        if self._features is None or all(None in column for column in features):
-            return self._one_by_one(cells)  # a row may have no feature
-        columns, n = self._columns, len(features[0])
+        columns, n = self._columns, len(cells[0]) if cells else 0
         found: Row = dict(zip(self._names, cells, strict=True))
+        has_texts = bool(n) and all(found.get(columns.text, ("",)))
+        if (self._features is None and (features or not has_texts)) or (
+            features and all(None in column for column in features)
+        ):
+            return self._one_by_one(cells)  # a row may have no feature
         ids = found[columns.id] if columns.id in found else self._made_ids(cells, n)
         texts, labels, times = (
             _without_empty(found.get(role, ())) or repeat(None, n)
             for role in (columns.text, columns.label, columns.ts)
         )
-        return _lines([*map(_Event, ids, times, texts, map(self._features, *features), labels)])
+        values = map(self._features, *features) if self._features else repeat(None, n)
+        return _lines([*map(_Event, ids, times, texts, values, labels)])
 
     def _made_ids(self, cells: Sequence[Sequence[Any]], n: int) -> list[str]:
         numbers = range(self._n, self._n + n)
         self._n += n
+        if not self._ids.has_content:
+            return [str(number) for number in numbers]
         rows: Iterable[bytes] = repeat(b"", n)
-        if self._ids.has_content and self._row is not None:
+        if self._row is not None:
             rows = _lines(list(map(self._row, *(cells[place] for place in self._kept))))
         return [self._ids(number, row) for number, row in zip(numbers, rows, strict=True)]
 

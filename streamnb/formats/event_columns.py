@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import PurePath
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -223,40 +222,33 @@ def _are_numbered(cells: Sequence[Any]) -> bool:
     return bool(cells) and are_whole and len(set(cells)) == len(cells)
 
 
-def _as_it_is(cell: Any) -> Any:
-    return cell
-
-
-def event_of(
-    cells: Row,
-    made_id: str,
-    columns: CsvColumns,
-    read: Reader = _as_it_is,
-    readers: Mapping[str | None, Reader] = MappingProxyType({}),
-) -> Row:
-    """Return the event of a row.
+def event_of(cells: Row, made_id: str, columns: CsvColumns) -> Row:
+    """Return the event of a row of typed values.
 
     Args:
         cells: column name -> cell; cells with a role are removed.
         made_id: its id without a column of ids.
         columns: roles of the columns.
-        read: converts the time and feature cells to their types.
-        readers: column -> converter in place of `read`.
     """
     missing = columns.missing
-    event: Row = {"id": made_id}
-    if columns.id in cells:
-        event_id = cells.pop(columns.id)
-        event["id"] = "" if event_id in missing else event_id
-    if (ts := cells.pop(columns.ts, "")) != "" and ts not in missing:  # a number may be 0
-        event["ts"] = readers.get(columns.ts, read)(ts)
-    if (text := cells.pop(columns.text, "")) and text not in missing:
+
+    def role(name: str | None) -> Any:
+        cell = cells.pop(name, "")
+        return "" if cell in missing else cell
+
+    event_id = role(columns.id) if columns.id in cells else made_id
+    ts, text, label = role(columns.ts), role(columns.text), role(columns.label)
+    return assembled(event_id, ts, text, label, {k: v for k, v in cells.items() if v not in missing})
+
+
+def assembled(event_id: Any, ts: Any, text: Any, label: Any, features: Row) -> Row:
+    """Return an event of these fields; an empty string is an absent one."""
+    event: Row = {"id": event_id}
+    if ts != "":  # a number may be 0
+        event["ts"] = ts
+    if text:
         event["text"] = text
-    if (label := cells.pop(columns.label, "")) in missing:
-        label = ""
-    reader = readers.get
-    features = {name: reader(name, read)(cell) for name, cell in cells.items() if cell not in missing}
-    if features or (label and "text" not in event):  # without any it would be a label record
+    if features or (label and not text):  # without any it would be a label record
         event["features"] = features
     if label:
         event["label"] = label

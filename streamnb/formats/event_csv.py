@@ -14,7 +14,8 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from functools import lru_cache
+from itertools import chain, compress, islice
 from typing import Any
 
 import msgspec
@@ -36,9 +37,9 @@ from streamnb.formats.event_columns import (
     Row,
     RowIds,
     RowNote,
+    assembled,
     check_header,
     encoded,
-    event_of,
     ignore_note,
     index_columns,
     note_findings,
@@ -203,10 +204,13 @@ class _RowReader:
         ids: RowIds,
         note: RowNote,
     ) -> None:
-        self._ids, self._has_content_ids = ids, ids.has_content and columns.id not in header
-        self._header, self._columns, self._left_out = header, columns, left_out
-        self._note = note
-        self._read, self._readers = _readers(columns, notation)
+        self._ids, self._header, self._columns, self._note = ids, header, columns, note
+        read, readers = _readers(columns, notation)
+        roles = (columns.id, columns.ts, columns.text, columns.label)
+        self._roles = [header.index(name) if name in header else None for name in roles]
+        self._read_time = readers[columns.ts]
+        self._is_feature = [name not in {*roles, *left_out} for name in header]
+        self._features = [(name, readers.get(name, read)) for name in compress(header, self._is_feature)]
         self._lost = LostDigits(note, columns.decimal, columns.numbers | columns.names)
         self._points = _PointNotes(note, columns)
         self._has_markers = bool(notation.markers)
@@ -217,19 +221,24 @@ class _RowReader:
         """Return the event of a row."""
         self._fitting += 1
         self._last = row
-        cells = dict(zip(self._header, row, strict=True))
-        self._points.look(number, cells)
-        for name in self._left_out:
-            del cells[name]
-        made_id = self._ids(number, encoded(row)) if self._has_content_ids else str(number)
-        record = event_of(cells, made_id, self._columns, self._read, self._readers)
+        missing = self._columns.missing
+        event_id, ts, text, label = (
+            "" if place is None or (cell := row[place]) in missing else cell for place in self._roles
+        )
+        if self._roles[0] is None:
+            event_id = self._ids(number, encoded(row) if self._ids.has_content else b"")
+        cells = zip(self._features, compress(row, self._is_feature), strict=True)
+        features: Row = {name: read(cell) for (name, read), cell in cells if cell not in missing}
         if number < _FIRST or number % _EVERY == 0:
-            self._lost.look(number, cells, record.get("features", {}))
-        if self._has_markers and "features" in record:
-            record["features"] = {k: v for k, v in record["features"].items() if v is not None}
-        if "label" in record:
+            named = dict(zip(self._header, row, strict=True))
+            self._points.look(number, named)
+            self._lost.look(number, named, features)
+        record = assembled(event_id, self._read_time(ts) if ts else "", text, label, features)
+        if self._has_markers and features:
+            record["features"] = {k: v for k, v in features.items() if v is not None}
+        if label:
             self._labelled += 1
-            record["label"] = label_name(record["label"])
+            record["label"] = label_name(label)
         return record
 
     def report(self) -> None:
@@ -280,9 +289,9 @@ class _Rows:
         rest: Iterator[str] = chain(table, lines)
         if columns.comment:
             rest = (line for line in rest if not line.startswith(columns.comment))
-        self._recorder = LineRecorder(rest, is_trimmed=dialect.delimiter == " ")
-        self.taken = self._recorder.taken
-        self._reader = csv.reader(self._recorder, **dialect.form, strict=True)
+        recorder = LineRecorder(rest, is_trimmed=dialect.delimiter == " ")
+        self.taken = recorder.taken
+        self._reader = csv.reader(recorder, **dialect.form, strict=True)
         rows = list(
             dialect.rows(line for line in table if not (columns.comment and line.startswith(columns.comment)))
         )
@@ -325,10 +334,11 @@ class _Rows:
 
     def __iter__(self) -> Iterator[list[str] | csv.Error]:
         is_single = len(self.header) == 1  # so that a delimiter in a row is a fault of it
+        reader, taken = self._reader, self.taken
         while True:
-            self._recorder.start_row()
+            taken.clear()
             try:
-                row = next(self._reader, None)
+                row = next(reader, None)
             except csv.Error as error:
                 yield error
             else:
@@ -510,6 +520,7 @@ def _readers(columns: CsvColumns, notation: CellNotation) -> tuple[Reader, dict[
     }
 
 
+@lru_cache(1024)
 def label_name(cell: str) -> str:
     """Return the name of a label's class, as in a file with typed numbers and booleans.
 

@@ -232,9 +232,7 @@ def settle_format(source: EventSource) -> EventFormat:
 
 def read_as(source: EventSource, form: EventFormat) -> Iterator[bytes]:
     """Yield the events of a source in a format. Raises LogError for content of no format that is read."""
-    if not form.is_binary:
-        _refuse_other_content(source)
-    elif not form.looks_like(source.start):
+    if not form.looks_like(source.start):
         _refuse_other_content(source, may_be_binary=form in _OLD_BINARY)
     if form.is_binary:  # whose text has encodings of its own
         source.findings = [one for one in source.findings if not one.startswith("encoding ")]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import PurePath
-from typing import Any
+from typing import Any, AnyStr
 
 import msgspec
 
@@ -95,19 +96,32 @@ class EventSource:
             for text in self.text_lines("\n"):
                 yield text.encode(errors="surrogateescape")
             return
-        while line := self.content.readline(MAX_LINE + 1):
-            self._count(line)
-            # A byte order mark belongs to the file, not to the event.
-            yield line.removeprefix(codecs.BOM_UTF8) if self.line == 1 else line
+        parts = iter(partial(self.content.read1, PEEKED), b"")
+        yield from self._lines(_whole_lines(parts, (b"\n",)), codecs.BOM_UTF8, io.BytesIO)
 
     def text_lines(self, newline: str = "") -> Iterator[str]:
         """Yield the lines as text, with their ends; undecodable bytes are lone surrogates."""
-        text = io.TextIOWrapper(
-            self.content, encoding=self.encoding, errors="surrogateescape", newline=newline
-        )
-        while line := text.readline(MAX_LINE + 1):
-            self._count(line)
-            yield line.removeprefix("\ufeff") if self.line == 1 else line
+        blocks = _whole_lines(self._text_parts(), ("\n",) if newline else ("\n", "\r"))
+        yield from self._lines(blocks, "\ufeff", partial(io.StringIO, newline=newline))
+
+    def _text_parts(self) -> Iterator[str]:
+        decoder = codecs.getincrementaldecoder(self.encoding)("surrogateescape")
+        while part := self.content.read1(PEEKED):
+            yield decoder.decode(part)
+        yield decoder.decode(b"", final=True)
+
+    def _lines(
+        self, blocks: Iterable[AnyStr], mark: AnyStr, split: Callable[[AnyStr], Iterable[AnyStr]]
+    ) -> Iterator[AnyStr]:
+        for block in blocks:
+            if not self.line:  # a byte order mark belongs to the file, not to the event
+                block = block.removeprefix(mark)
+            may_be_long = len(block) > MAX_LINE
+            for line in split(block):
+                self.line += 1
+                if may_be_long and len(line) > MAX_LINE:
+                    raise LogError(f"longer than {MAX_LINE} bytes is {self.place}")
+                yield line
 
     def settle_header(self, names: Iterable[str]) -> None:
         """Keep the names of columns that were found."""
@@ -155,10 +169,29 @@ class EventSource:
                 self.note(Message("encoding-wrong", text, line=self.line, encoding=written))
             return encoded(record)
 
-    def _count(self, line: bytes | str) -> None:
-        self.line += 1
-        if len(line) > MAX_LINE:
-            raise LogError(f"longer than {MAX_LINE} bytes is {self.place}")
+
+def _whole_lines(parts: Iterable[AnyStr], ends: tuple[AnyStr, ...]) -> Iterator[AnyStr]:
+    r"""Yield content in parts that end with a line, except the last, and one beyond `MAX_LINE`.
+
+    Args:
+        parts: the content.
+        ends: the characters that end a line. ``\r`` at the end of a part waits, because ``\n`` may follow.
+    """
+    kept, held, size = list[AnyStr](), None, 0
+    for part in parts:
+        part = part if held is None else held + part
+        held = part[-1:] if ends[1:] and part.endswith(ends[1:]) else None
+        part = part if held is None else part[:-1]
+        end = 1 + max(map(part.rfind, ends))
+        if end or size > MAX_LINE:
+            yield part[:0].join([*kept, part[:end]])
+            kept, size = [], 0
+        kept.append(part[end:])
+        size += len(part) - end
+    if held is not None:
+        kept.append(held)
+    if kept:
+        yield kept[0][:0].join(kept)
 
 
 class _ReadAgain(io.RawIOBase):

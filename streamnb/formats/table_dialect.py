@@ -253,7 +253,7 @@ def is_quoted(lines: Sequence[str], delimiter: str) -> bool:
     reader = csv.reader(recorder, delimiter="\t", strict=True)
     n_quoted = 0
     while True:
-        recorder.start_row()
+        recorder.taken.clear()
         with suppress(csv.Error):
             row = next(reader, None)
             if row is None:
@@ -336,6 +336,9 @@ class LineRecorder:
     Args:
         lines: the lines.
         is_trimmed: whether blanks at the end of a line are removed, as between columns of blanks.
+
+    Attributes:
+        taken: the lines of the row; clear it before the next row.
     """
 
     def __init__(self, lines: Iterable[str], *, is_trimmed: bool = False) -> None:
@@ -343,18 +346,13 @@ class LineRecorder:
         self._size = 0
         self._lines = _trimmed(lines) if is_trimmed else iter(lines)
 
-    def start_row(self) -> None:
-        """Begin the next row."""
-        self.taken.clear()
-        self._size = 0
-
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
         line = next(self._lines)
+        self._size = self._size + len(line) if self.taken else len(line)
         self.taken.append(line)
-        self._size += len(line)
         if self._size > MAX_ROW:
             raise csv.Error("the row is too long")
         return line

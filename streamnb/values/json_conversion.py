@@ -132,12 +132,13 @@ def _fraction(nanoseconds: int) -> str:
 
 
 def _of_datetime(value: datetime) -> str:
+    if type(value) is datetime and value.tzinfo is UTC:  # as below, at once
+        return value.isoformat()
     days = value.toordinal() - _EPOCH.toordinal()
     return date_time(days * _DAY * _NS + _since_midnight(value) - _offset(value), _NS)
 
 
 _CONVERTERS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
-    (np.datetime64 | np.timedelta64, _of_numpy),
     (datetime, _of_datetime),  # which is a date, too
     (date, lambda day: date_time((day.toordinal() - _EPOCH.toordinal()) * _DAY, 1)),
     (time, lambda moment: time_of_day(_since_midnight(moment), _NS)),
@@ -145,5 +146,6 @@ _CONVERTERS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Decimal, lambda number: decimal_number(number) if number.is_finite() else None),
     (bytes, lambda raw: bytes_text(raw, is_fixed=False)),
     (UUID, str),
+    (np.datetime64 | np.timedelta64, _of_numpy),
 )
 """Python types -> conversions of their values to JSON values."""
