@@ -12,10 +12,10 @@ import msgspec
 from tqdm import tqdm
 
 from streamnb.errors import ConfigError
-from streamnb.features.attributes import some_of
 from streamnb.formats.event_columns import ROLES, CsvColumns, RowNote
 from streamnb.formats.event_files import CountedEvents, open_counted
 from streamnb.formats.event_formats import EventFormat
+from streamnb.formats.file_readings import note_other_columns, refuse_other_reading
 from streamnb.formats.json_paths import render_path
 from streamnb.formats.terminal_text import note as print_note
 from streamnb.values.messages import Message
@@ -23,16 +23,6 @@ from streamnb.values.messages import Message
 T = TypeVar("T")
 
 _COLUMNS = CsvColumns()
-_SETTLED = {
-    "--format": "format",
-    "--encoding": "encoding",
-    "--delimiter": "delimiter",
-    "--quote": "quote",
-    "--header": "has_header",
-    "--decimal": "decimal",
-    "--thousands": "thousands",
-}
-"""Option -> attribute of `CsvColumns` that is the same for all files of a command."""
 
 
 def _refuse_in_vain(path: str, form: EventFormat, columns: CsvColumns) -> None:
@@ -104,8 +94,8 @@ def settled_files(
             first = path, one
             found.append(chain(begin, events))
         else:
-            _refuse_other((path, one), first)
-            _note_other_columns((path, one), first, told)
+            refuse_other_reading((path, one), first)
+            note_other_columns((path, one), first, told)
             is_file = Path(path).is_file()
             found.append(_later(path, columns, one, told) if is_file else chain(begin, events))
     return (one if first is None else first[1]), found
@@ -114,7 +104,7 @@ def settled_files(
 def _later(path: str, columns: CsvColumns, settled: CsvColumns, note: RowNote) -> Iterator[bytes]:
     """Yield the events of a file that is opened again. Raises ConfigError if it is now read otherwise."""
     found, events = settled_events(path, columns, note)
-    _refuse_other((path, found), (path, settled))
+    refuse_other_reading((path, found), (path, settled))
     yield from events
 
 
@@ -140,44 +130,6 @@ def _refuse_twice(paths: Sequence[str]) -> None:
             also = f", as {known[key]}" * (known[key] != path)
             raise ConfigError(f"{path} is given twice{also}: its events would count twice")
         known[key] = path
-
-
-def _refuse_other(one: tuple[str, CsvColumns], first: tuple[str, CsvColumns]) -> None:
-    (path, here), (other, there) = one, first
-    for option, name in _SETTLED.items():
-        if (given := getattr(here, name)) != (wanted := getattr(there, name)):
-            raise ConfigError(
-                f"{path} is read with {option} {_shown(given)}, but {other} with {_shown(wanted)}: "
-                f"give {option}, or read one file at a time"
-            )
-    if here.has_header is False and len(here.header) != len(there.header):
-        raise ConfigError(
-            f"{path} has {len(here.header)} columns without a header, but {other} has {len(there.header)}: "
-            "read one file at a time"
-        )
-    both = set(here.header) & set(there.header)
-    for name in here.header:
-        if name in both and (name in here.left_out) != (name in there.left_out):
-            action = "left out of" if name in here.left_out else "read in"
-            raise ConfigError(
-                f"{path}: column {name!r} is {action} this file, other than in {other}: declare it in "
-                "[[attributes]], or read one file at a time"
-            )
-
-
-def _note_other_columns(one: tuple[str, CsvColumns], first: tuple[str, CsvColumns], note: RowNote) -> None:
-    """Note columns that one of two files lacks."""
-    (path, here), (other, there) = one, first
-    absent = [name for name in there.header if name not in here.header]
-    more = [name for name in here.header if name not in there.header]
-    parts = [f"no column {some_of(absent)}, which {other} has"] if absent else []
-    parts += [f"{some_of(more)}, which {other} has not"] if more else []
-    if parts:
-        note(Message("columns-differ", f"{path} has {', and '.join(parts)}", columns=absent or more))
-
-
-def _shown(value: object) -> str:
-    return repr(value) if value not in {"", None} else "not needed"
 
 
 def sample_of(files: Sequence[Iterator[bytes]], n: int) -> list[bytes]:

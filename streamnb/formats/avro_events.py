@@ -24,6 +24,7 @@ _NUMBERS = {bool, int, float, Decimal}
 _WHOLE = {str, bool, int, type(None)}
 _SCALARS = _WHOLE | {float}
 _JSON, _FLOATS = {"string", "int", "long", "boolean", "enum"}, {"float", "double"}
+_TIMES = {"timestamp-millis", "timestamp-micros"}
 _Convert = Callable[[Any], Any]
 _IsPlain = Callable[[list[Any]], bool]
 
@@ -111,7 +112,7 @@ def _converter(kind: Any) -> tuple[_IsPlain, _Convert]:
         return _converter(others[0]) if len(others) == 1 else (_are_plain, _plain)
     name = kind.get("type") if isinstance(kind, dict) else kind
     if isinstance(kind, dict) and "logicalType" in kind:
-        return _are_plain, _plain
+        return (_never, json_value) if kind["logicalType"] in _TIMES else (_are_plain, _plain)
     if name == "fixed":
         return _never, lambda value: bytes_text(value, is_fixed=True)
     if name in _JSON:

@@ -67,7 +67,7 @@ def content_of(file: Any, suffix: str = "") -> io.BufferedReader[Any]:
     start = compressed.peek(10)[:10]
     expected = _MAGIC.get(suffix)
     if expected and not expected.match(start):
-        raise LogError(f"the name ends in {suffix}, but the content is not of that format")
+        raise LogError(f"the name ends in {suffix}, but the content is not of that format: rename it")
     magic = next((magic for magic in _DECOMPRESSORS if magic.match(start)), None)
     return compressed if magic is None else io.BufferedReader(_Decompressed(compressed, magic), BUFFER)
 

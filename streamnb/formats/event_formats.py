@@ -98,7 +98,12 @@ def _is_avro(start: bytes) -> bool:
 
 
 def _zip_events(source: EventSource) -> Iterator[bytes]:
-    return zip_events(source, lambda member: read_as(member, settle_format(member)))
+    def read(member: EventSource) -> Iterator[bytes]:
+        form = settle_format(member)
+        member.columns = msgspec.structs.replace(member.columns, format=form.name)
+        return read_as(member, form)
+
+    return zip_events(source, read)
 
 
 def _is_zip(start: bytes) -> bool:

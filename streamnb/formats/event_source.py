@@ -114,10 +114,10 @@ class EventSource:
         self, blocks: Iterable[AnyStr], mark: AnyStr, split: Callable[[AnyStr], Iterable[AnyStr]]
     ) -> Iterator[AnyStr]:
         for block in blocks:
-            if not self.line:  # a byte order mark belongs to the file, not to the event
-                block = block.removeprefix(mark)
+            # A byte order mark belongs to the file, not to the event.
+            lines = split(block if self.line else block.removeprefix(mark))
             may_be_long = len(block) > MAX_LINE
-            for line in split(block):
+            for line in lines:
                 self.line += 1
                 if may_be_long and len(line) > MAX_LINE:
                     raise LogError(f"longer than {MAX_LINE} bytes is {self.place}")
@@ -177,17 +177,20 @@ def _whole_lines(parts: Iterable[AnyStr], ends: tuple[AnyStr, ...]) -> Iterator[
         parts: the content.
         ends: the characters that end a line. ``\r`` at the end of a part waits, because ``\n`` may follow.
     """
-    kept, held, size = list[AnyStr](), None, 0
+    kept: list[AnyStr] = []
+    held: AnyStr | None = None
+    size = 0
     for part in parts:
-        part = part if held is None else held + part
-        held = part[-1:] if ends[1:] and part.endswith(ends[1:]) else None
-        part = part if held is None else part[:-1]
-        end = 1 + max(map(part.rfind, ends))
+        text = part if held is None else held + part
+        held = text[-1:] if ends[1:] and text.endswith(ends[1:]) else None
+        text = text if held is None else text[:-1]
+        end = 1 + max(map(text.rfind, ends))
         if end or size > MAX_LINE:
-            yield part[:0].join([*kept, part[:end]])
+            kept.append(text[:end])
+            yield text[:0].join(kept)
             kept, size = [], 0
-        kept.append(part[end:])
-        size += len(part) - end
+        kept.append(text[end:])
+        size += len(text) - end
     if held is not None:
         kept.append(held)
     if kept:

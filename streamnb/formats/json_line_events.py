@@ -18,7 +18,7 @@ from streamnb.values.messages import Message
 SUFFIXES = (".json", ".jsonl", ".ndjson")
 """Suffixes of files of JSON lines."""
 
-_DOCUMENT = re.compile(rb'\[\s*(?:\{|$)|\{\s*$|\{\s*\n\s*"')
+_DOCUMENT = re.compile(rb'\[\s*(?:\{|$)|\{\s*$|\{\s*\n\s*"|\{\s*"(?:[^"\\\n]|\\.)*"\s*:\s*\[\s*(?:\{|$)')
 _OBJECT = re.compile(rb'\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
 _LINES = 5
 
@@ -51,7 +51,7 @@ def json_line_events(source: EventSource) -> Iterator[bytes]:
     shape = sniff_shape(start.encode(errors="surrogateescape"), source.columns)
     source.report_findings(shape.findings)
     reshaper = Reshaper(shape, source.columns, source.ids, source.note)
-    return reshaper.events(_lines(source) if shape.is_lines else _values(source))
+    return reshaper.events(_lines(source) if shape.is_lines else _values(source, shape.member))
 
 
 def _lines(source: EventSource) -> Iterator[bytes]:
@@ -66,7 +66,7 @@ def _lines(source: EventSource) -> Iterator[bytes]:
             yield line.rstrip(b"\r\n")
 
 
-def _values(source: EventSource) -> Iterator[bytes]:
+def _values(source: EventSource, member: str) -> Iterator[bytes]:
     text = io.TextIOWrapper(source.content, encoding=source.encoding, errors="surrogateescape", newline="")
 
     def read(n: int) -> str:
@@ -77,7 +77,7 @@ def _values(source: EventSource) -> Iterator[bytes]:
         return part
 
     try:
-        for value in json_values(read, event_source.MAX_LINE):
+        for value in json_values(read, event_source.MAX_LINE, member):
             yield value.encode(errors="surrogateescape")
     except LogError as error:
         raise LogError(f"{error}, at or above {source.place}") from error

@@ -42,20 +42,32 @@ class JsonShape(msgspec.Struct, frozen=True):
 
     Attributes:
         is_lines: whether each value is one line.
+        arrays: members of the only object that are arrays of objects; the values of a single one are events.
         lacks_ids: whether its events get ids.
         is_flat: whether fields of its objects are features.
         dates: features that are dates, and are left out.
     """
 
     is_lines: bool = True
+    arrays: tuple[str, ...] = ()
     lacks_ids: bool = False
     is_flat: bool = False
     dates: frozenset[str] = frozenset()
 
     @property
+    def member(self) -> str:
+        """The array whose values are the events; empty for none."""
+        return self.arrays[0] if len(self.arrays) == 1 else ""
+
+    @property
     def findings(self) -> list[str]:
         """Differences from events in lines, for a message."""
-        found = [] if self.is_lines else ["JSON of several lines"]
+        found = [] if self.is_lines or self.arrays else ["JSON of several lines"]
+        if self.member:
+            found.append(f"the objects of the array {self.member!r} as events (`jq` selects others)")
+        elif self.arrays:
+            jq = f"`jq -c '.{self.arrays[0]}[]' FILE` writes one"
+            found.append(f"arrays of objects in {some_of(self.arrays)}, not read as events ({jq})")
         if self.dates:
             found.append(f"dates in {some_of(sorted(self.dates))} left out ({TIME_PARTS})")
         return found + ["flat objects, whose fields are features (--set events.id, label, ts)"] * self.is_flat
@@ -65,7 +77,9 @@ def sniff_shape(start: bytes, columns: CsvColumns) -> JsonShape:
     """Return the shape of a file by its first bytes in UTF-8, of which the last line may be cut."""
     first = start.lstrip().partition(b"\n")[0]
     is_lines = _ARRAY.match(first) is None and _OBJECT.match(first) is None
-    raws: Iterable[Any] = start.splitlines() if is_lines else _values_of(start)
+    arrays = arrays_of(start.decode(errors="replace")) if start.lstrip().startswith(b"{") else []
+    shape = JsonShape(is_lines and len(arrays) != 1, tuple(arrays))
+    raws: Iterable[Any] = start.splitlines() if shape.is_lines else _values_of(start, shape.member)
     objects = []
     for raw in raws:
         try:
@@ -76,7 +90,7 @@ def sniff_shape(start: bytes, columns: CsvColumns) -> JsonShape:
         if len(objects) == _LOOKED_AT:
             break
     if not objects:
-        return JsonShape(is_lines)
+        return shape
     lacks_ids = columns.makes_ids and not any("id" in one for one in objects)
     is_flat = columns.flat is not None and _are_flat(objects, columns.flat)
     features = (
@@ -84,7 +98,7 @@ def sniff_shape(start: bytes, columns: CsvColumns) -> JsonShape:
     )
     dates = _dates_in(features) if columns.leaves_out_dates else []
     kept = columns.declared | (columns.flat or frozenset())
-    return JsonShape(is_lines, lacks_ids, is_flat, frozenset(dates) - kept)
+    return JsonShape(shape.is_lines, shape.arrays, lacks_ids, is_flat, frozenset(dates) - kept)
 
 
 def _dates_in(features: Iterable[dict[str, Any]]) -> list[str]:
@@ -96,9 +110,9 @@ def _dates_in(features: Iterable[dict[str, Any]]) -> list[str]:
     return [name for name, one in seen.items() if one.types == {str} and one.kind == A_DATE and dates_of(one)]
 
 
-def _values_of(start: bytes) -> Iterator[str]:
+def _values_of(start: bytes, member: str) -> Iterator[str]:
     try:
-        yield from json_values(io.StringIO(start.decode(errors="replace")).read, len(start))
+        yield from json_values(io.StringIO(start.decode(errors="replace")).read, len(start), member)
     except LogError:  # the last value is cut
         return
 
@@ -111,7 +125,7 @@ def _are_flat(objects: list[dict[str, Any]], kept: frozenset[str]) -> bool:
     return any(value is not None for value in values) and not any(isinstance(value, dict) for value in values)
 
 
-def json_values(read: Callable[[int], str], longest: int) -> Iterator[str]:
+def json_values(read: Callable[[int], str], longest: int, member: str = "") -> Iterator[str]:
     """Yield the text of each JSON value, or of each value in top-level arrays, without line ends.
 
     Memory holds one value, and twice as much while it is read.
@@ -119,29 +133,48 @@ def json_values(read: Callable[[int], str], longest: int) -> Iterator[str]:
     Args:
         read: returns at most as many of the next characters, and "" at the end.
         longest: the most characters of a value.
+        member: the array in top-level objects whose values are yielded; empty for the objects themselves.
 
     Raises:
         LogError: text that is not JSON, or a value that is too long or too deep.
     """
     source = _ValueSource(read, longest)
-    is_inside = is_after = False  # an array; a value of it
     while mark := source.mark():
-        if is_inside and mark == "]":
-            is_inside = False
-            source.at += 1
-        elif is_inside and is_after:
-            if mark != ",":
-                raise LogError(f"is not JSON: expected a comma or the end of the array, found {mark!r}")
-            is_after = False
-            source.at += 1
-        elif mark == "[" and not is_inside:
-            is_inside, is_after = True, False
-            source.at += 1
+        if mark == "[":
+            yield from source.elements()
+        elif mark == "{" and member:
+            names = []
+            for name in source.members():
+                names.append(name)
+                if name == member and source.mark() == "[":
+                    yield from source.elements()
+                else:
+                    source.value()
+            if member not in names:
+                raise LogError(f"is JSON whose next object lacks the array {member!r}")
         else:
-            is_after = True
             yield source.value()
-    if is_inside:
-        raise LogError("the JSON array ends too early")
+
+
+def arrays_of(start: str) -> list[str]:
+    """Return the members of an object that are arrays of objects, if the object is all of a text.
+
+    The text may be cut. An object with a field of events has none.
+    """
+    source = _ValueSource(io.StringIO(start).read, len(start))
+    found: list[str] = []
+    try:
+        for name in source.members():
+            if name in {"features", "text", "label"}:
+                return []
+            if source.mark() != "[":
+                source.value()
+                continue
+            for n, element in enumerate(source.elements()):
+                found += [name] if n == 0 and element.startswith("{") else []
+        return found if not source.mark() else []
+    except LogError:  # the text is cut
+        return found
 
 
 class _ValueSource:
@@ -165,6 +198,42 @@ class _ValueSource:
             self.at = len(self._text)
             if not self._read_more():
                 return ""
+
+    def elements(self) -> Iterator[str]:
+        """Yield the values of the array that begins here, and pass it."""
+        self.at += 1
+        is_after = False
+        while (mark := self.mark()) != "]":
+            if not mark:
+                raise LogError("the JSON array ends too early")
+            if is_after and mark != ",":
+                raise LogError(f"is not JSON: expected a comma or the end of the array, found {mark!r}")
+            if is_after:
+                self.at += 1
+            else:
+                yield self.value()
+            is_after = not is_after
+        self.at += 1
+
+    def members(self) -> Iterator[str]:
+        """Yield the names of the members of the object that begins here; the caller passes each value."""
+        mark = self.mark()
+        while mark in {"{", ","}:
+            self.at += 1
+            if mark == "{" and self.mark() == "}":
+                break
+            if self.mark() != '"':
+                raise LogError(f"is not JSON: expected the name of a member, found {self.mark()!r}")
+            name = json.loads(self.value())
+            if self.mark() != ":":
+                raise LogError(f"is not JSON: expected a colon, found {self.mark()!r}")
+            self.at += 1
+            self.mark()
+            yield name
+            mark = self.mark()
+        if self.mark() != "}":
+            raise LogError("the JSON object ends too early")
+        self.at += 1
 
     def value(self) -> str:
         """Return the value that begins here, and pass it."""

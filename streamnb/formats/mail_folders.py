@@ -35,23 +35,28 @@ def is_trec_index(start: bytes) -> bool:
 def mail_folder_events(source: EventSource) -> Iterator[bytes]:
     """Yield the event of each mail in a folder and its folders.
 
+    Of several folders of a command, mails outside any folder in it are labelled by its own name.
+
     Raises:
         LogError: the source is not a folder, or holds no mail.
     """
     root = Path(source.name)
     if not root.is_dir():
         raise LogError("is not a folder of mails")
-    yield from mails_of_files(source, ((path.relative_to(root), _opener(path)) for path in _files(root)))
+    name = root.resolve().name if source.columns.is_one_of_many else ""
+    files = ((path.relative_to(root), _opener(path)) for path in _files(root))
+    yield from mails_of_files(source, files, name)
 
 
 def mails_of_files(
-    source: EventSource, files: Iterable[tuple[PurePath, Callable[[], Any]]]
+    source: EventSource, files: Iterable[tuple[PurePath, Callable[[], Any]]], root: str = ""
 ) -> Iterator[bytes]:
     """Yield the event of each mail in files that are mails or mboxes, perhaps compressed.
 
     Args:
         source: the folder or archive.
         files: the path of each file in it, and a function that opens it as a raw stream.
+        root: the name of the folder if it is one of several; else empty.
 
     Raises:
         LogError: no file is a mail, or one cannot be read.
@@ -65,13 +70,15 @@ def mails_of_files(
             content = content_of(file, compression_suffix(path.name.lower()))
             start = content.peek(PEEKED)
             if is_mbox(start):
-                name = _label_of_mbox(relative)
+                name = _label_of_mbox(PurePosixPath(root, relative))
                 for raw in split_mbox(content):
                     n += 1
                     yield reader.event(raw, str(relative), name)
             elif may_be_mail(start):
                 n += 1
-                yield reader.event(content.read(MAX_MAIL + 1), str(relative), folder_of(relative))
+                yield reader.event(
+                    content.read(MAX_MAIL + 1), str(relative), folder_of(PurePosixPath(root, relative))
+                )
             else:
                 left_out.append(str(relative))
     if left_out:

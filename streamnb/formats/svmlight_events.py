@@ -1,7 +1,8 @@
 """Lines of svmlight and libsvm as event records: ``LABEL INDEX:VALUE ... # comment``.
 
-The label is a name: ``+1`` and ``1.0`` are ``1``. A feature is named by its index. Features that a line does
-not list are missing, because a stream does not know all indices. ``qid:N`` becomes the field ``qid``.
+The label is a name: ``+1`` and ``1.0`` are ``1``. It may have a weight, ``LABEL:WEIGHT``, as of XGBoost. A
+feature is named by its index. Features that a line does not list are missing, because a stream does not know
+all indices. ``qid:N`` becomes the field ``qid``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from streamnb.formats.event_source import EventSource
+from streamnb.formats.event_source import PEEKED, EventSource
 from streamnb.values.messages import Message
 
 _PAIRS = msgspec.json.Decoder(dict[str, float])
@@ -23,7 +24,7 @@ _LABEL = re.compile(rb"-?(?:0|[1-9][0-9]{0,14})")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NONE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _START = re.compile(
-    rb"(?:[ \t]*#[^\n]*\n)*[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?(?:[ \t]+qid:[0-9]+)?"
+    rb"(?:[ \t]*#[^\n]*\n)*[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?(?::[0-9.]+)?(?:[ \t]+qid:[0-9]+)?"
     rb"(?:[ \t]+[0-9]+:[-+.0-9eE]+)+[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
 )
 
@@ -35,14 +36,18 @@ def is_svmlight(start: bytes) -> bool:
 
 def svmlight_events(source: EventSource) -> Iterator[bytes]:
     """Yield the event of each line; what is not svmlight becomes a dead letter with the reason."""
-    labels = _ZeroLabel(source)
+    labels, weights = _ZeroLabel(source), _LabelWeights(source)
     for line in source.byte_lines():
         body = line.partition(b"#")[0].strip()
         if not body:
             continue
         label, _, rest = body.partition(b" ")
+        weight = b""
+        if b":" in label and weights.are_read(label):
+            label, _, weight = label.partition(b":")
+            body = b"%b %b" % (label, rest)
         pairs = _plain_pairs(rest)
-        if pairs is not None and _LABEL.fullmatch(label) and label != b"-0":
+        if pairs is not None and not weight and _LABEL.fullmatch(label) and label != b"-0":
             name = label.decode()
             labels.look(name)
             yield b'{"id":%b,"features":%b,"label":"%b"}' % (
@@ -50,7 +55,7 @@ def svmlight_events(source: EventSource) -> Iterator[bytes]:
             )  # fmt: skip
             continue
         try:
-            record = _event(body.decode(errors="surrogateescape"))
+            record = _event(body.decode(errors="surrogateescape")) | weights.field(weight)
         except ValueError as error:
             yield source.faulty("svmlight", error, body)
         else:
@@ -73,6 +78,46 @@ class _ZeroLabel:
                 text = "the label 0 is a class here, but SVM-light marks lines without a label by it: "
                 text += '--set \'classes.aliases={"0" = ""}\' removes it'
                 self._source.note(Message("label-zero", text, line=self._source.line))
+
+
+class _LabelWeights:
+    """Distinguishes labels with a weight, ``LABEL:WEIGHT``, from features of lines without a label.
+
+    They are labels if no line at the start has a plain label, and a line cannot be read otherwise: its first
+    number is repeated, or is above the next index. They are also labels if the schema reads weights.
+    """
+
+    def __init__(self, source: EventSource) -> None:
+        self._source = source
+        lines = source.start.splitlines()[: -1 if len(source.start) == PEEKED else None]
+        rows = [fields for line in lines if (fields := line.partition(b"#")[0].split())]
+        are_pairs = bool(rows) and all(b":" in fields[0] for fields in rows)
+        self._are_labels = are_pairs and (source.columns.has_weights or any(map(_is_unsorted, rows)))
+        if self._are_labels:
+            source.report_findings([f"{rows[0][0].decode(errors='replace')} as LABEL:WEIGHT"])
+        elif are_pairs:
+            text = "no line has a label; --set events.weight=$.weight reads the first field as LABEL:WEIGHT"
+            source.note(Message("field-absent", text, path=source.columns.label))
+
+    def are_read(self, field: bytes) -> bool:
+        """Return whether the first field of a line, which has a colon, is a label and a weight."""
+        name = field.partition(b":")[0]
+        return self._are_labels if name.isdigit() else name not in {b"", b"qid"}
+
+    def field(self, written: bytes) -> dict[str, float]:
+        """Return the field of a weight, if there is one and it is read. Raises ValueError."""
+        if not written:
+            return {}
+        weight = finite_number(written.decode(errors="replace"))
+        self._source.note_weight(written.decode(), weight)
+        return {"weight": weight} if self._source.columns.has_weights else {}
+
+
+def _is_unsorted(fields: list[bytes]) -> bool:
+    """Return whether the first two fields of a line cannot be features in the order of their indices."""
+    first, *others = (field.partition(b":")[0] for field in fields)
+    second = next((name for name in others if name != b"qid"), b"")
+    return not first.isdigit() or (second.isdigit() and int(first[:18]) >= int(second[:18]))
 
 
 def _plain_pairs(rest: bytes) -> bytes | None:

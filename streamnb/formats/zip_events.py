@@ -14,18 +14,22 @@ from typing import Any
 
 import msgspec
 
-from streamnb.errors import LogError
+from streamnb.errors import LogError, told_as
 from streamnb.formats.compressed_input import DAMAGE, compression_suffix, content_of
+from streamnb.formats.event_columns import CsvColumns, RowNote, ignore_note
 from streamnb.formats.event_source import PEEKED, EventSource
+from streamnb.formats.file_readings import note_other_columns, refuse_other_reading
 from streamnb.formats.mail_events import may_be_mail
 from streamnb.formats.mail_folders import mails_of_files
 from streamnb.formats.refused_content import EXCEL
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import did_you_mean, pluralize
 
 _MOST_MEMBERS = 1_000_000
 _MOST_TIMES = 1100  # as much as deflate can expand a member; members that overlap expand more
 _FREE = 256 << 20  # bytes that any archive may expand to
 _DAMAGE = (*DAMAGE, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, MemoryError)
+Read = Callable[[EventSource], Iterator[bytes]]
 _OFFICE = {
     "xl/workbook.xml": EXCEL,
     "xl/workbook.bin": EXCEL,
@@ -37,14 +41,15 @@ _OFFICE = {
 """Member -> what an archive with it is."""
 
 
-def zip_events(source: EventSource, read: Callable[[EventSource], Iterator[bytes]]) -> Iterator[bytes]:
+def zip_events(source: EventSource, read: Read) -> Iterator[bytes]:
     """Yield the events of the members, in the order of the archive.
 
     Args:
         source: the archive; its columns may name one `member`.
-        read: yields the events of a member, in its format.
+        read: settles the format of a member, and yields its events.
 
     Raises:
+        ConfigError: a member is read otherwise than the first.
         LogError: the archive is a pipe, damaged, encrypted, a workbook, or expands too much, or a
             member cannot be read.
     """
@@ -58,13 +63,51 @@ def zip_events(source: EventSource, read: Callable[[EventSource], Iterator[bytes
             files = ((PurePosixPath(one.filename), _opener(archive, one, limit)) for one in members)
             yield from mails_of_files(source, files)
             return
+        columns = msgspec.structs.replace(source.columns, member="")
+        if len(members) > 1:
+            columns = msgspec.structs.replace(columns, has_content_ids=True, is_one_of_many=True)
+            _settle(archive, members, columns, read, source)
         for member in members:
-            with _damage(member.filename), _opener(archive, member, limit)() as file:
-                inner = _inner(source, member.filename, file, are_many=len(members) > 1)
-                try:
-                    yield from read(inner)
-                except LogError as error:
-                    raise LogError(f"{member.filename}: {error}") from error
+            with _opened(archive, member, limit, columns, source.note) as opened:
+                yield from read(opened)
+
+
+def _settle(
+    archive: zipfile.ZipFile,
+    members: list[zipfile.ZipInfo],
+    columns: CsvColumns,
+    read: Read,
+    source: EventSource,
+) -> None:
+    """Read the first event of each member. Raises ConfigError if one is read otherwise than the first."""
+    first: tuple[str, CsvColumns] | None = None
+    limit = ExpansionLimit(_FREE + PEEKED * len(members))
+    for member in members:
+        with _opened(archive, member, limit, columns, ignore_note) as opened:
+            if next(read(opened), None) is None:
+                text = f"{member.filename} holds no event"
+                source.note(Message("file-without-events", text, file=member.filename))
+                continue
+            one = member.filename, opened.columns
+        if first is None:
+            first = one
+            continue
+        refuse_other_reading(one, first, "--member NAME reads one file")
+        note_other_columns(one, first, source.note)
+
+
+@contextmanager
+def _opened(
+    archive: zipfile.ZipFile,
+    member: zipfile.ZipInfo,
+    limit: ExpansionLimit,
+    columns: CsvColumns,
+    note: RowNote,
+) -> Iterator[EventSource]:
+    """Open a member as a source. Raises LogError with its name."""
+    name = member.filename
+    with _damage(name), told_as(LogError, name, LogError), _opener(archive, member, limit)() as file:
+        yield EventSource(name, content_of(file, compression_suffix(name.lower())), columns, note)
 
 
 def _members(archive: zipfile.ZipFile, given: str) -> list[zipfile.ZipInfo]:
@@ -99,14 +142,6 @@ def _holds_mails(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], limit
     with _opener(archive, members[0], limit)() as file:
         start = io.BufferedReader(file).peek(PEEKED)
     return may_be_mail(start) and PurePosixPath(members[0].filename).suffix.lower() in {"", ".eml"}
-
-
-def _inner(source: EventSource, name: str, file: Any, *, are_many: bool) -> EventSource:
-    """Return a member as a source; if there are several, ids that are made differ between them."""
-    columns = source.columns
-    has_content_ids = columns.has_content_ids or are_many
-    columns = msgspec.structs.replace(columns, member="", has_content_ids=has_content_ids)
-    return EventSource(name, content_of(file, compression_suffix(name.lower())), columns, source.note)
 
 
 class ExpansionLimit:

@@ -15,7 +15,7 @@ from streamnb.errors import LogError
 from streamnb.formats import json_shapes
 from streamnb.formats.event_columns import CsvColumns
 from streamnb.formats.event_files import open_counted, read_events
-from streamnb.formats.json_shapes import json_values
+from streamnb.formats.json_shapes import arrays_of, json_values
 from tests.support.every_case import failures
 
 FLAT = CsvColumns(
@@ -197,3 +197,55 @@ def test_dates_are_left_out_unless_they_are_few_and_said_once(tmp_path):
 def test_a_number_may_go_on_where_text_is_cut(monkeypatch):
     monkeypatch.setattr(json_shapes, "_READ", 1)
     assert list(json_values(io.StringIO("[12, 345]67").read, 99)) == ["12", "345", "67"]
+
+
+ROWS = [{"x": 1, "label": "a"}, {"x": 2.5, "label": "b", "tags": "p"}]
+OTHERS = {"meta": {"n": 2, "of": [1, "]"]}, "next": None, "links": []}
+
+
+@given(
+    names=st.permutations([*OTHERS, "rows"]),
+    indent=st.none() | st.integers(0, 3),
+    n=st.integers(1, 3),
+    step=st.integers(1, 9),
+)
+def test_an_only_array_of_objects_in_an_object_is_the_events(names, indent, n, step):
+    text = json.dumps({name: OTHERS.get(name, ROWS * n) for name in names}, indent=indent)
+    assert arrays_of(text) == ["rows"]
+    rest = io.StringIO(text + "\n" + text)
+    values = json_values(lambda _: rest.read(step), 10_000, "rows")
+    assert [json.loads(value) for value in values] == ROWS * n * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"a": [{"x": 1}], "b": [{}]}', ["a", "b"]),
+        ('{"a": [{"x": 1}]}\n{"a": [{"x": 1}]}', []),
+        ('{"a": [1, {"x": 1}], "b": [[{}]], "c": "[{"}', []),
+        ('{"features": {"x": 1}, "a": [{"x": 1}]}', []),
+        ('{"a": [{"x": 1}, {"x', ["a"]),
+        ('{"a": 1, "b', []),
+        ("{}", []),
+    ],
+)
+def test_arrays_of_objects_are_found(text, found):
+    assert arrays_of(text) == found
+
+
+@pytest.mark.parametrize("text", ['{"a": [{"x": 1}]} {"b": 2}', '{"a": [{"x": 1}]', '{"a": [{"x": 1} 2]}', '{"a" 1}', "{1: 2}"])  # fmt: skip
+def test_an_object_that_lacks_the_array_or_is_cut_is_an_error(text):
+    rest = io.StringIO(text)
+    with pytest.raises(LogError):
+        list(json_values(rest.read, 1000, "a"))
+
+
+def test_a_response_of_an_api_is_read_with_a_finding(tmp_path):
+    path = tmp_path / "e.json"
+    events, notes = read(path, json.dumps(OTHERS | {"data": ROWS}))
+    assert [event["label"] for event in events] == ["a", "b"]
+    assert events[0]["features"] == {"x": 1}
+    assert "the objects of the array 'data' as events" in str(notes[0])
+    events, notes = read(path, json.dumps({"a": ROWS, "b": ROWS}))
+    assert len(events) == 1
+    assert "jq -c '.a[]' FILE" in str(notes[0])

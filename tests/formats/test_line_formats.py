@@ -107,6 +107,33 @@ def test_notations_of_svmlight(place, line, event):
 
 
 @pytest.mark.parametrize(
+    ("lines", "events"),
+    [
+        (["1:0.5 1:2", "0:2 3:1"], [("1", 0.5), ("0", 2)]),
+        (["1:0.5 3:2", "4:2 3:1"], [("1", 0.5), ("4", 2)]),
+        (["+1:2 qid:4 3:2", "-1:0 3:1"], [("1", 2), ("-1", 0)]),
+        (["1 3:2", "-1:0.5 3:1", "2:1 3:1"], [("1", None), ("-1", 0.5), (None, None)]),
+    ],
+)
+def test_labels_with_weights_of_xgboost(place, lines, events):
+    notes = []
+    found = rows_of(place / "w.svm", "\n".join(lines), notes, has_weights=True)
+    assert [(event.get("label"), event.get("weight")) for event in found] == events
+    found = rows_of(place / "w.svm", "\n".join(lines), notes)
+    assert [event.get("label") for event in found] == [label for label, _ in events]
+    assert notes[-1].event == "weights-not-read"
+
+
+def test_pairs_that_may_be_labels_with_weights_are_noted(place):
+    notes = []
+    (event,) = rows_of(place / "w.svm", "1:0.5 3:2\n", notes)
+    assert event == {"id": "0", "features": {"1": 0.5, "3": 2}}
+    assert "--set events.weight=$.weight reads the first field as LABEL:WEIGHT" in str(notes[0])
+    (event,) = rows_of(place / "w.svm", "1:0.5 3:2\n", notes, has_weights=True)
+    assert event == {"id": "0", "features": {"3": 2}, "label": "1", "weight": 0.5}
+
+
+@pytest.mark.parametrize(
     ("name", "line", "why"),
     [
         ("svm", "1,2 3:1", "'1,2' is several labels"),

@@ -123,6 +123,17 @@ def test_the_label_is_the_folder_the_file_a_header_or_missing(tmp_path):
         read(tmp_path, label="X-None", must_have_label=True)
 
 
+def test_mails_at_the_top_of_several_folders_have_their_names_as_labels(tmp_path):
+    for folder in ("spam", "ham/cur", "ham/.Old/cur"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "1.eml").write_bytes(mail_of("a", "b").as_bytes())
+    for root, labels in (("spam", ["spam"]), ("ham", ["Old", "ham"])):
+        events = read(tmp_path / root, is_one_of_many=True)
+        assert [event["label"] for event in events] == labels
+        assert [event["id"] for event in events] == list(map(str, range(len(labels))))
+    assert "label" not in read(tmp_path / "spam")[0]
+
+
 def test_mboxes_in_a_folder_have_their_names_as_labels(tmp_path):
     for label in ("ham", "spam"):
         box = mailbox.mbox(tmp_path / f"{label}.mbox")

@@ -13,8 +13,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from streamnb.errors import LogError
+from streamnb.errors import ConfigError, LogError
 from streamnb.formats import zip_events
+from streamnb.formats.event_files import open_counted
 from tests.support.read_events import read
 
 LINES = b'{"id":"a","text":"x"}\n{"id":"b","text":"y"}\n'
@@ -42,14 +43,38 @@ def test_one_member_is_read_as_a_file_of_its_name(tmp_path, compression):
 
 def test_several_members_follow_one_another_or_one_is_chosen(tmp_path):
     rows = b"label,x\np,1\n"
-    path = archive(tmp_path / "e.zip", {"1.jsonl": LINES, "2.csv.gz": gzip.compress(rows), "3.csv": rows, "4.arff": b"@relation r\n@attribute x real\n@data\n7\n"})  # fmt: skip
-    events = read(path)
-    assert [event.get("features", {}).get("x") for event in events] == [None, None, 1, 1, 7]
-    assert len({event["id"] for event in events}) == 5
+    members = {"1.csv": CSV, "2.csv.gz": gzip.compress(rows), "3.csv": rows, "4.csv": b"", "5.jsonl": LINES}
+    notes = []
+    path = archive(tmp_path / "e.zip", dict(list(members.items())[:4]))
+    events = read(path, notes)
+    assert [event["features"]["x"] for event in events] == [2, 1, 1]
+    assert len({event["id"] for event in events}) == 3
+    assert [note.event for note in notes] == ["columns-differ", "columns-differ", "file-without-events"]
+    archive(path, members)
     assert read(path, member="3.csv") == [{"id": "0", "features": {"x": 1}, "label": "p"}]
-    assert len(read(path, member="1.jsonl", format="jsonl")) == 2
-    with pytest.raises(LogError, match=r"--member 5\.csv: the archive has 4 members"):
-        read(path, member="5.csv")
+    assert len(read(path, member="5.jsonl", format="jsonl")) == 2
+    with pytest.raises(LogError, match=r"--member 6\.csv: the archive has 5 members"):
+        read(path, member="6.csv")
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (("b.jsonl", LINES), "--format 'jsonl', but a.csv with 'csv'"),
+        (("b.csv", b"id;label;x\n1;p;2,5\n2;p;2,5\n3;p;1,5\n"), "--delimiter ';', but a.csv with ','"),
+        (("b.csv", "id,label,x\n1,p,\u20ac\n".encode("cp1252")), "--encoding 'cp1252', but a.csv with not needed"),
+        (("b.csv", b"7,q,9\n8,q,9\n9,q,9\n"), "--header False, but a.csv with True"),
+    ],
+)  # fmt: skip
+def test_a_member_that_is_read_otherwise_is_refused_before_any_event(tmp_path, other, why):
+    path = archive(tmp_path / "e.zip", {"a.csv": CSV, other[0]: other[1]})
+    with (
+        open_counted(path) as events,
+        pytest.raises(ConfigError, match="--member NAME reads one file") as caught,
+    ):
+        next(iter(events))
+    assert f"{path}: {other[0]} is read with {why}" in str(caught.value)
+    assert read(path, member="a.csv") == [{"id": "1", "features": {"x": 2}, "label": "p"}]
 
 
 def test_mails_in_folders_have_their_folders_as_labels(tmp_path):
