@@ -108,6 +108,8 @@ bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole
 	$(BIN)/python -m tests.benchmarks.sequences
 	$(BIN)/python -m tests.benchmarks.recovery
 	$(BIN)/python -m tests.benchmarks.serving
+	$(BIN)/python -m tests.benchmarks.sent_events
+	$(BIN)/python -m tests.benchmarks.sent_events --kafka
 	$(BIN)/python -m tests.benchmarks.watched
 	$(BIN)/python -m tests.benchmarks.recovery --kafka
 	$(BIN)/python -m tests.benchmarks.long_topics sqlite

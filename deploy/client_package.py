@@ -7,6 +7,7 @@ It has the version of streamnb, and needs httpx alone.
 
 from __future__ import annotations
 
+import ast
 import sys
 import tomllib
 from pathlib import Path
@@ -20,6 +21,7 @@ build-backend = "hatchling.build"
 name = "streamnb-client"
 version = "{version}"
 description = "Client of streamnb serve: send events, follow predictions, correct labels"
+readme = "README.md"
 requires-python = "{python}"
 license = "{license}"
 dependencies = ["{httpx}"]
@@ -38,9 +40,10 @@ def write(folder: Path) -> None:
     package = folder / "streamnb_client"
     package.mkdir()
     source = (ROOT / "streamnb" / "client.py").read_text(encoding="utf-8")
-    (package / "__init__.py").write_text(
-        source.replace("streamnb.client", "streamnb_client"), encoding="utf-8"
-    )
+    source = source.replace("streamnb.client", "streamnb_client")
+    (package / "__init__.py").write_text(source, encoding="utf-8")
+    about = ast.get_docstring(ast.parse(source))
+    (folder / "README.md").write_text(f"# streamnb-client\n\n{about}\n", encoding="utf-8")
     (package / "py.typed").touch()
     (folder / "LICENSE").write_bytes((ROOT / "LICENSE").read_bytes())
     (httpx,) = project["optional-dependencies"]["client"]

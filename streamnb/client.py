@@ -211,6 +211,9 @@ class _Requests:
         name = quote(id_, safe="") if id_.strip(".") else "%2E" * len(id_)  # "." and ".." are path segments
         return {"method": "GET", "url": f"/predictions/{name}"}
 
+    def ending(self) -> dict[str, Any]:
+        return {"method": "GET", "url": "/predictions", "params": {"limit": 1}}
+
     def streaming(self, cursor: str, of_class: str | None, decision: str | None) -> dict[str, Any]:
         params = {"class": of_class, "decision": decision}
         return {
@@ -396,13 +399,18 @@ class Client:
                 return None
             raise
 
+    def cursor(self) -> str:
+        """Return the position after the newest prediction, from which `predictions` can begin later."""
+        return str(self._ask(self._requests.ending()).json()["next"])
+
     def predictions(
         self, after: str = "", *, of_class: str | None = None, decision: str | None = None
     ) -> Iterator[Prediction]:
         """Yield predictions as they are published, for ever, each once, in the order of its partition.
 
         Args:
-            after: `cursor` of the last prediction that was processed; empty begins with the next one.
+            after: `cursor` of the last prediction that was processed, or `cursor()`; empty begins with the
+                next one after the first call of `next`.
             of_class: only predictions of this class.
             decision: only this decision; "none" for predictions without one.
 
@@ -509,6 +517,10 @@ class AsyncClient:
             if failure.status == httpx.codes.NOT_FOUND:
                 return None
             raise
+
+    async def cursor(self) -> str:
+        """Return the position after the newest prediction; see `Client.cursor`."""
+        return str((await self._ask(self._requests.ending())).json()["next"])
 
     async def predictions(
         self, after: str = "", *, of_class: str | None = None, decision: str | None = None

@@ -53,11 +53,14 @@ def test_requests_of_one_call_are_seen_by_each_other_and_those_without_a_key_are
         *((False, False), (False, False), (False, True), (True, False), (False, False))
     ]
     assert found[2].places == found[1].places
-    alone = log.append_requests([request("", 5, 6), request("", 7)])
-    assert [len(one.places) for one in alone] == [2, 1]
-    assert sorted(values(log, "events")) == [b"1", b"1", b"2", b"5", b"6", b"7"]
+    alone = [*log.append_requests([request("", 4), request("b", 5, 6), request("", 7)])]
+    alone += log.append_requests([request("", 8), request("", 9, 10)])
     places = [place for one in (*found[:2], found[4], *alone) for place in one.places]
-    assert len(set(places)) == len(places) == 6
+    stored = {
+        (at, record.offset): record.value for at in log.partitions("events") for record in kept(log, at)
+    }
+    assert [stored[place] for place in places] == [b"%d" % n for n in (1, 2, 1, 4, 5, 6, 7, 8, 9, 10)]
+    assert len(set(places)) == len(places) == len(stored) == 10
     assert {place.topic for place, _ in places} == {"events"}
 
 

@@ -165,6 +165,8 @@ def test_the_client_alone_needs_nothing_of_streamnb(tmp_path):
     subprocess.run([sys.executable, "deploy/client_package.py", source], cwd=ROOT, check=True)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path / "out", source]
     subprocess.run(command, check=True, capture_output=True)
+    made = [*(tmp_path / "out").iterdir()]
+    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *made], check=True)
     (wheel,) = (tmp_path / "out").glob("*.whl")
     program = f"""
 import sys

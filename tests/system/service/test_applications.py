@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
+import inspect
 import json
 import random
 import re
@@ -16,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from streamnb.client import AsyncClient, Client, MissedRecords, Refusal, RequestFailed, Sent
-from streamnb.engine.ports import Partition
+from streamnb.engine.ports import NewRecord, Partition
 from streamnb.runtime import context
 from tests.brokers.numbered import NUMBERS
 from tests.serving.webhook_receiver import SECRET, receiving
@@ -81,10 +83,10 @@ def test_every_event_and_every_prediction_comes_once_while_learner_and_server_ar
     learner = Killed(program, "run")
     server = Killed(program, "serve", "--listen", f"127.0.0.1:{port}", "--rate", "1000")
     server.command.await_word("answering at")
-    seconds, rate = 40, 200
+    seconds, rate = 60, 200
     followed, ended, answers = [], threading.Event(), []
     client, follower = (Client(f"http://127.0.0.1:{port}", patience=90) for _ in range(2))
-    start = follower._ask({"method": "GET", "url": "/predictions"}).json()["next"]
+    start = follower.cursor()
 
     def follow():
         for prediction in follower.predictions(start):
@@ -205,8 +207,11 @@ def test_a_client_sends_waits_corrects_and_asks(program):
         until(lambda: client.prediction("m59"))
         assert client.prediction("m59").record == sent[59].prediction.record
         assert client.prediction("nobody") is None
-        correction = client.correct("m5", "spam", source="ann")
-        assert (correction.id, correction.is_event_known) == ("m5", True)
+        correction = client.correct("m5", "spam", source="desk", by="ann", wait=20)
+        assert (correction.id, correction.is_event_known, correction.is_learned) == ("m5", True, True)
+        until(lambda: ask("/labels/m5")[1].get("by") == "ann")
+        assert ask("/labels/m5")[1]["source"] == "desk"
+        assert client.correct("m5", "spam").is_learned is None
         (refused,) = client.send([{"id": "x", "text": "hi"}, {"text": "without an id"}])[1:]
         assert isinstance(refused, Refusal)
         assert (refused.reason, refused.path) == ("missing", "$.id")
@@ -332,6 +337,88 @@ def test_streams_of_all_topics_together_are_limited(program):
     until(is_open)
 
 
+@pytest.mark.parametrize("program", ["sqlite"], indirect=True)
+def test_slow_clients_hold_up_nobody(program):
+    """Bodies that never end, and readers who stop reading; the labels do not fit into the buffers of the kernel."""
+    _, port, ask = serving_without_model(program)
+    assert ask("/labels")[0] == 200
+    body = b"POST /events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+    reader = b"GET /stream/labels HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with ExitStack() as stack:
+        for sent in [body, reader] * 40:
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect(("127.0.0.1", port))
+            connection.sendall(sent)
+        with closing(context.existing_log(configured(program))) as log:
+            topic = configured(program).topics.labels
+            value = json.dumps({"id": "m1", "label": "x" * 900}).encode()
+            for _ in range(10):
+                log.append([NewRecord(topic, None, value)] * 1000)
+        for i in range(20):
+            began = time.monotonic()
+            assert ask("/events", {"events": [{"id": f"e{i}", "text": "x"}]})[0] == 200
+            assert time.monotonic() - began < 5.0  # half of what a body may take
+        status, page = ask("/labels?limit=1000")
+        assert (status, len(page.get("labels", page))) == (200, 1000), page
+
+
+@pytest.mark.parametrize("program", ["sqlite"], indirect=True)
+def test_odd_keys_are_kept_or_refused(program):
+    """Also that of a request past FastAPI, which has no query parameters."""
+    _, _, ask = serving_without_model(program)
+    body = {"events": [{"id": "a", "text": "x"}]}
+    for path in ("/events", "/events?wait=prediction&timeout=0.1"):
+        for key in ("", "a b", "x" * 256, "\u00fc"):
+            status, found = ask(path, body, **{"Idempotency-Key": key})
+            assert (status, found["code"]) == (422, "invalid-request"), key
+    assert program.ids("events") == []
+    for key in ("x" * 255, "a,b", "'\"%00;--"):
+        assert [ask("/events", body, **{"Idempotency-Key": key})[1]["written"] for _ in range(2)] == [1, 1]
+    assert program.ids("events") == ["a"] * 3
+
+
+@pytest.mark.parametrize("program", ["sqlite"], indirect=True)
+def test_waiting_for_a_learner_that_is_dead_ends_in_time(program):
+    _, _, ask = serving_without_model(program)
+    began = time.monotonic()
+    status, found = ask("/events?wait=prediction&timeout=1", {"events": [{"id": "a", "text": "x"}]})
+    assert (status, found["written"], found["events"][0]["prediction"]) == (200, 1, None)
+    status, found = ask("/labels?wait=learned&timeout=1", {"labels": [{"id": "a", "label": "x"}]})
+    assert (status, found["labels"][0]["learned"]) == (200, False)
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("program", ["sqlite"], indirect=True)
+def test_the_methods_of_a_path_are_named(program):
+    _, port, _ = serving_without_model(program)
+    paths = {"/events": "POST", "/labels": "GET, POST", "/labels/undo": "POST", "/labels/m1": "GET"}
+    for path, methods in paths.items():
+        with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+            connection.request("PUT", path)
+            answer = connection.getresponse()
+            assert (answer.status, answer.headers["Allow"]) == (405, methods), path
+
+
+@pytest.mark.parametrize("program", ["sqlite"], indirect=True)
+def test_one_key_at_two_servers_at_once_writes_once(program):
+    asks = [serving_without_model(program)[2] for _ in range(2)]
+    body, found = {"events": [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}]}, []
+
+    def send(ask, key):
+        found.append((key, ask("/events", body, **{"Idempotency-Key": key})))
+
+    for n in range(10):
+        threads = [threading.Thread(target=send, args=(ask, f"k{n}")) for ask in asks * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == 40
+    assert len({json.dumps(one, sort_keys=True) for one in found}) == 10  # the first answer, each time
+    assert Counter(program.ids("events")) == {"a": 10, "b": 10}
+
+
 def serving_without_model(program):
     """A server whose learner has never run: events and predictions need no model."""
     command = program.start("serve", "--listen", "127.0.0.1:0")
@@ -341,8 +428,6 @@ def serving_without_model(program):
 
 
 def asker(port):
-    import http.client
-
     def ask(path, body=None, **headers):
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
             given = body if isinstance(body, bytes | None) else json.dumps(body).encode()
@@ -423,19 +508,27 @@ def test_an_async_client_has_the_same_calls(program):
 
     async def work():
         async with AsyncClient(f"http://127.0.0.1:{port}") as client:
-            stream = client.predictions()
-            first = asyncio.ensure_future(anext(stream))
-            await asyncio.sleep(1.0)
+            start = await client.cursor()
             (sent,) = await client.send(event(1), wait=20)
-            streamed = await asyncio.wait_for(first, 30)
+            stream = client.predictions(start)
+            streamed = await asyncio.wait_for(anext(stream), 30)
             assert streamed.record == sent.prediction.record
-            assert (await client.correct("m1", "ham")).id == "m1"
+            corrected = await client.correct("m1", "ham", by="ann", wait=20)
+            assert (corrected.id, corrected.is_learned) == ("m1", True)
             await stream.aclose()
 
     asyncio.run(work())
 
 
 def test_both_clients_have_the_same_calls():
-    calls = [name for name in vars(Client) if not name.startswith("_")]
-    assert calls == [name for name in vars(AsyncClient) if not name.startswith("_")]
-    assert {"send", "predictions", "correct", "ask"} <= set(calls)
+    """By name, arguments and defaults."""
+
+    def calls(client):
+        return {
+            name: [(one.name, one.kind, one.default) for one in inspect.signature(call).parameters.values()]
+            for name, call in vars(client).items()
+            if not name.startswith("_") or name == "__init__"
+        }
+
+    assert calls(Client) == calls(AsyncClient)
+    assert {"send", "predictions", "correct", "ask"} <= set(calls(Client))
