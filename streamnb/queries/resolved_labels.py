@@ -88,10 +88,12 @@ class ResolvedLabels:
 
         `known` are further labels, such as from records that were not added.
         """
-        said = known
+        said, separate = known, self._labels.get(event_id, ())
         if not known and in_event is not None:
             said = (SourceLabel(IN_EVENT, -math.inf, in_event, 1.0, Partition("", 0), 0),)
-        for one in self._labels.get(event_id, ()):
+        if not said:
+            said, separate = separate, ()  # these are merged
+        for one in separate:
             said = _merged_with_limit(said, one)
         truth = effective((one for one in said if not self._voids.cover(one)), self._ranks)
         return None if truth is None else truth.label

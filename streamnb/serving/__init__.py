@@ -13,6 +13,7 @@ turn.
     report_history.py     reports of any range of time, thinned and bounded
     time_ranges.py        the range that a view draws, with marks of what happened in it
     drift_windows.py      drift of attributes over windows of the log
+    review_queue.py       the predictions to review next
     label_search.py       all labels of one event, searched in the log
     health_strip.py       one line on the learner's health, on every view
     http_api.py           the paths, with FastAPI; http_schemas.py has their bodies

@@ -43,9 +43,10 @@ from streamnb.serving.http_schemas import (
 )
 from streamnb.serving.live_page import PageActions, add_pages
 from streamnb.serving.problem_details import MEDIA_TYPE, ProblemError, encoded_problem, refuse_repeated_key
-from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
+from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.record_feed import RecordFeed
 from streamnb.serving.replica import Replica
+from streamnb.serving.review_queue import PAGE_SOURCE
 
 _UNREADABLE, _NOT_FOUND, _CONFLICT, _UNSUPPORTED, _WRONG, _NOT_READY = 400, 404, 409, 415, 422, 503
 _WRONG_METHOD = 405

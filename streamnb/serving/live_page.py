@@ -22,8 +22,9 @@ from streamnb.serving.access import name_of
 from streamnb.serving.dead_letter_forms import Replaying, add_dead_letter_forms
 from streamnb.serving.label_undo import UNDO_SECONDS, UndoToken, undo_label
 from streamnb.serving.live_views import CHARTED, GROUPS, RANGED, TITLES, PageViews
-from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
+from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.replica import Replica
+from streamnb.serving.review_queue import PAGE_SOURCE
 from streamnb.serving.time_ranges import KEYS, range_links
 from streamnb.values.similar_labels import INVISIBLE, is_visible
 
@@ -138,6 +139,7 @@ def _add_label_forms(app: FastAPI, frame: _PageFrame, sent: Any, writing: PageAc
             raise HTTPException(_WRONG, INVISIBLE)
         before = frame.views.own_label(id_)
         await once.write(id_, said, name_of(request.scope), writing.say)
+        frame.views.note_written(id_, said)
         near = frame.views.alike_label(said)
         names = (tag("bdi", visible(name)) for name in (id_, said))
         more = () if near is None else (" Did you mean ", tag("bdi", visible(near)), "?")
@@ -173,6 +175,7 @@ def _add_label_forms(app: FastAPI, frame: _PageFrame, sent: Any, writing: PageAc
             token, holds, lambda: once.write(token.id, token.before, name_of(request.scope), say)
         )
         back = token.before
+        frame.views.note_written(token.id, back)
         label = ("has no label of this page again",) if back is None else ("is ", tag("bdi", visible(back)))
         told = tag("div", "Undone: ", tag("bdi", visible(token.id)), " ", *label, ".", class_="done")
         return _html(told if "x-live" in request.headers else frame.written(told))

@@ -29,8 +29,9 @@ from streamnb.serving.health_strip import health_strip
 from streamnb.serving.label_search import SearchedLabels
 from streamnb.serving.learned_views import ModelPage
 from streamnb.serving.prediction_table import PredictionTable, decided
-from streamnb.serving.recent_records import PAGE_SOURCE, RecentRecords
+from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.replica import Replica
+from streamnb.serving.review_queue import PAGE_SOURCE
 from streamnb.serving.review_view import ReviewView
 from streamnb.serving.tenant_pages import TenantPages
 from streamnb.serving.time_ranges import DrawnRange, clock, drawn_range, range_name
@@ -113,6 +114,11 @@ class PageViews:
         """Return the label that this page has given an event, as far as it was read."""
         with self._watch.lock:
             return self._watch.judging.own(id_, PAGE_SOURCE)
+
+    def note_written(self, id_: str, label: str | None) -> None:
+        """Note a label that the page has written, so that no queue shows the event again. Takes the lock."""
+        with self._watch.lock:
+            self._watch.review_queue.note_written(id_, label)
 
     def strip(self) -> Markup:
         """Return the health of the learner in one line."""

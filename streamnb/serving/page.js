@@ -197,7 +197,7 @@ async function say(form, button) {
   if (why !== "") return;
   const before = row.querySelector(".tag").cloneNode(true);
   const pressed = row.querySelector("[aria-pressed=true]")?.value;
-  const clicked = { label, text: isTyped ? "..." : button.textContent, at: now, isWritten: false };
+  const clicked = { label, text: isTyped ? "..." : JSON.parse(label), at: now, isWritten: false };
   said.forEach((each, key) => { if (now - each.at > KEPT) said.delete(key); });
   const earlier = said.get(id);
   said.set(id, clicked);

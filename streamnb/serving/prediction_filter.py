@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
+from streamnb.errors import MalformedEvent
 from streamnb.events import Prediction
+from streamnb.formats.codec import decode_prediction
 from streamnb.queries.resolved_labels import ResolvedLabels
 
 
@@ -25,6 +28,13 @@ class QueueFields(msgspec.Struct):
 
 queue_fields_of = msgspec.json.Decoder(QueueFields).decode
 """Decode the fields by which predictions are chosen."""
+
+
+def decoded_predictions(raws: Iterable[bytes]) -> Iterator[Prediction]:
+    """Yield the predictions of records, without those that are none."""
+    for raw in raws:
+        with suppress(MalformedEvent):
+            yield decode_prediction(raw)
 
 
 class RecentPrediction(NamedTuple):
@@ -71,9 +81,13 @@ class PredictionFilter(NamedTuple):
                 return False
         if self.source is not None and labels.own(one.id, self.source) is None:
             return False
-        return (self.most is None and self.decision is None) or self._admits_fields(queue_fields_of(one.raw))
+        return (self.most is None and self.decision is None) or self._admits_fields(one.raw)
 
-    def _admits_fields(self, found: QueueFields) -> bool:
+    def _admits_fields(self, raw: bytes) -> bool:
+        try:
+            found = queue_fields_of(raw)
+        except msgspec.MsgspecError:  # a record of another program
+            return False
         if self.most is not None and (found.probability is None or found.probability > self.most):
             return False
         is_decided = found.decision is not None and found.decision is not msgspec.UNSET

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from streamnb.config import Config
 from streamnb.engine.ports import Log, Owner, Partition, Record
 from streamnb.errors import JournalError, MalformedEvent, UnknownTopic
 from streamnb.events import Alert, Drift, LabelRecord, MetricsReport, Prediction, TenantStanding
-from streamnb.formats.codec import decode_alert, decode_metrics, decode_prediction
+from streamnb.formats.codec import decode_alert, decode_metrics
 from streamnb.formats.journal_record import JournalRecord, decode_journal
 from streamnb.queries.resolved_labels import ResolvedLabels
 from streamnb.runtime.log_follower import FollowerThread
@@ -26,16 +26,14 @@ from streamnb.serving.latency_samples import LatencySamples
 from streamnb.serving.prediction_filter import (
     PredictionFilter,
     PredictionPage,
-    QueueFields,
     RecentPrediction,
-    queue_fields_of,
+    decoded_predictions,
 )
 from streamnb.serving.recent_events import RecentEvents
 from streamnb.serving.report_history import ReportHistory, sampled_records
+from streamnb.serving.review_queue import MOST_QUEUED, ReviewQueue
 from streamnb.values.messages import Message
 
-PAGE_SOURCE = "dashboard"
-"""The source of labels that are set on the page."""
 _PREDICTIONS, _PREDICTION_BYTES = 100_000, 64 << 20
 _REPORTS, _OTHERS = 2000, 1000
 _TENANTS = 20_000
@@ -47,19 +45,7 @@ _SILENT_SECONDS = 4.0  # a learner that runs shows itself each second
 _OLD_SECONDS = 15.0  # since the last look at it
 _LETTER_BYTES = 300
 _RATE_SECONDS = 10.0
-
-
-QUEUES = {
-    "unsure": "Least sure",
-    "wrong": "Wrong",
-    "undecided": "Nothing decided",
-    "new": "New class",
-    "disagree": "Sources disagree",
-    "newest": "Newest",
-}
-"""Queue of a review -> its title."""
 _MOST_FILTERED = 100_000  # predictions that one page of a table looks through
-_MOST_QUEUED = 10_000  # newest predictions among which a queue chooses
 
 
 class RecentDeadLetter(NamedTuple):
@@ -104,6 +90,7 @@ class RecentRecords(FollowerThread):
         dead_letters: single dead letters, read and settled on demand.
         attribute_drift: the drift of attributes, read on demand.
         label_search: all labels of one event, searched on demand.
+        review_queue: the predictions to review next.
         latency: from the time of an event in the log to its prediction, as sampled.
     """
 
@@ -149,6 +136,7 @@ class RecentRecords(FollowerThread):
         self._seen: deque[RecentPrediction] = deque(maxlen=_PREDICTIONS)
         self._by_id: dict[str, RecentPrediction] = {}  # the newest of each
         self._seen_bytes = self._n_predictions = 0
+        self.review_queue = ReviewQueue(self._seen, self.judging)
 
     @property
     def learner(self) -> str:
@@ -176,39 +164,6 @@ class RecentRecords(FollowerThread):
         """Number of predictions read so far, also of those that are no longer in the buffer."""
         return self._n_predictions
 
-    def queue(self, name: str, limit: int) -> list[Prediction]:
-        """Return the predictions to review next, of each event the newest. Needs the lock.
-
-        Events that were labelled on the page are done, except those on which sources disagree.
-        """
-        newest: dict[str, tuple[float, int, QueueFields, bytes]] = {}
-        for n, one in enumerate(islice(reversed(self._seen), _MOST_QUEUED)):
-            if one.id not in newest:
-                found = queue_fields_of(one.raw)
-                newest[one.id] = _order(name, found), n, found, one.raw
-        ordered = sorted(newest.values(), key=lambda item: item[:2])
-        best = islice((raw for _, _, found, raw in ordered if self._is_queued(name, found)), limit)
-        with suppress(MalformedEvent):
-            return [decode_prediction(raw) for raw in best]
-        return []
-
-    def _is_queued(self, name: str, found: QueueFields) -> bool:
-        """Return whether a prediction is in a queue; what is asked last takes longest."""
-        labels = self.judging
-        if name == "disagree":
-            return labels.disagreeing(found.id, found.truth)
-        is_in = {
-            "unsure": found.probability is not None,
-            "undecided": found.decision is None,
-            "new": found.unseen is not None and found.unseen > 0.0,
-        }.get(name, True)
-        if not is_in or labels.own(found.id, PAGE_SOURCE) is not None:
-            return False
-        if name not in {"unsure", "new", "wrong"}:
-            return True
-        label = labels.label(found.id, found.truth)
-        return label not in {None, found.label} if name == "wrong" else label is None
-
     def newest_labels(self) -> Iterator[str | None]:
         """Yield the predicted labels, newest first. Needs the lock."""
         return (one.label for one in reversed(self._seen))
@@ -226,9 +181,9 @@ class RecentRecords(FollowerThread):
 
     def matching(self, limit: int, is_wanted: Callable[[str | None, str | None], bool]) -> list[Prediction]:
         """Return the newest predictions, chosen by the label in force and the predicted label."""
-        newest = islice(reversed(self._seen), _MOST_QUEUED)
+        newest = islice(reversed(self._seen), MOST_QUEUED)
         found = (one for one in newest if is_wanted(self.judging.label(one.id, one.truth), one.label))
-        return list(islice(_decoded(found), limit))
+        return list(islice(decoded_predictions(one.raw for one in found), limit))
 
     def prediction_page(self, wanted: PredictionFilter, before: int | None, limit: int) -> PredictionPage:
         """Return the newest predictions that a filter admits. Needs the lock.
@@ -245,7 +200,7 @@ class RecentRecords(FollowerThread):
         for one in islice(reversed(self._seen), start, start + _MOST_FILTERED):
             n_looked += 1
             if wanted.admits(one, self.judging):
-                rows += _decoded([one])
+                rows += decoded_predictions([one.raw])
             if len(rows) == limit:
                 break
         has_more = start + n_looked < len(self._seen)
@@ -253,7 +208,7 @@ class RecentRecords(FollowerThread):
 
     def prediction(self, id_: str) -> Prediction | None:
         """Return the newest prediction of an event. Needs the lock."""
-        return next(_decoded(one for one in [self._by_id.get(id_)] if one), None)
+        return next(decoded_predictions(one.raw for one in [self._by_id.get(id_)] if one), None)
 
     def published(self, id_: str) -> bytes | None:
         """Return the newest prediction of an event as published. Needs the lock."""
@@ -412,19 +367,8 @@ class RecentRecords(FollowerThread):
             self.verdicts.append(found)
 
 
-def _order(name: str, found: QueueFields) -> float:
-    """Return the place of a prediction in a queue, the least first."""
-    return {"unsure": found.probability or 0.0, "new": -(found.unseen or 0.0)}.get(name, -found.ts)
-
-
 def _is_whole(report: MetricsReport) -> bool:
     """Return False for a report that no learner wrote."""
     named = len(report.labels)
     sizes = [len(row) for row in report.confusion]
     return sizes == [named + 1] * named and len(report.class_rates) in {0, named}
-
-
-def _decoded(seen: Iterable[RecentPrediction]) -> Iterator[Prediction]:
-    for one in seen:
-        with suppress(MalformedEvent):
-            yield decode_prediction(one.raw)

@@ -16,7 +16,8 @@ from streamnb.events import Attribution, Event, Prediction
 from streamnb.features.character_table import normalized
 from streamnb.features.plain_words import token_spans
 from streamnb.reports.report_charts import missing
-from streamnb.serving.recent_records import QUEUES, RecentRecords
+from streamnb.serving.recent_records import RecentRecords
+from streamnb.serving.review_queue import QUEUES
 
 _CARDS, _CHOICES = 20, 9
 _MOST_SHOWN = 20_000  # characters of a text
@@ -56,7 +57,7 @@ class ReviewView:
         chosen = asked.get("queue", "")
         chosen = chosen if chosen in QUEUES else next(iter(QUEUES))
         with self._watch.lock:
-            found = self._watch.queue(chosen, _CARDS)
+            found = self._watch.review_queue.best(chosen, _CARDS)
             seen = self._watch.n_predictions
         texts = self._watch.events.find([one.id for one in found])
         with self._watch.lock:

@@ -27,7 +27,7 @@ from confluent_kafka import Producer
 
 from streamnb.event_logs.sqlite.sqlite_store import OFFSET_BITS
 from streamnb.serving.live_views import TITLES
-from streamnb.serving.recent_records import QUEUES
+from streamnb.serving.review_queue import QUEUES
 from tests.brokers.cluster import Cluster
 from tests.support.fed import Programs, until_ready, write_events
 
@@ -161,7 +161,7 @@ class WatchedPage:
         self.report(f"{what}: {time.monotonic() - first:.2f} s")
 
 
-VIEWS = [name or "overview" for name in TITLES] + [
+VIEWS = [f"{name or 'overview'}/live?range=all" for name in TITLES] + [
     *(f"review?queue={queue}" for queue in QUEUES),
     "events/live?q=no-such-id",
 ]

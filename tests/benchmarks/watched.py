@@ -1,4 +1,4 @@
-"""What a page that is open on its overview costs the learner beside it (`make bench`): alone, and watched, by turns.
+"""What pages that are open on the overview and the alerts cost the learner beside it (`make bench`): alone, and watched, by turns.
 
 python -m tests.benchmarks.watched [EVENTS [RATE]]
 
@@ -26,11 +26,12 @@ EVERY = 2.0  # seconds, as the page's script
 
 
 def watch(port, stopping):
-    """Ask as an open page does."""
+    """Ask as two open pages do: on the overview, and on the alerts with the drift of attributes."""
     with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
         while not stopping.wait(EVERY):
-            connection.request("GET", "/page/overview/live")
-            assert connection.getresponse().read()
+            for view in ("overview", "alerts"):
+                connection.request("GET", f"/page/{view}/live")
+                assert connection.getresponse().read()
 
 
 def spent(program):

@@ -710,6 +710,35 @@ def test_a_label_that_the_learner_would_refuse_is_not_written(ask, said, monkeyp
     assert [one.id for one in said] == ["m1"]
 
 
+def test_a_labelled_event_leaves_the_queue_before_its_label_is_read_and_undone_it_returns(
+    full, ask, said, monkeypatch
+):
+    def queued():
+        with full.lock:
+            return {one.id for one in full.review_queue.best("newest", 20)}
+
+    full._add_prediction(record(prediction(id_="m1", label="ham")))
+    csrf = csrf_of(ask("/page/events")[2])
+    assert "m1" in queued()
+    told = ask("/page/label", {"csrf": csrf, "id": "m1", "label": "ham"}, **ORIGIN)[2]
+    assert len(said) == 1
+    assert "m1" not in queued()
+    full._add_label(record({"id": "m1", "label": "ham", "source": "dashboard"}))
+    undo = re.search(r"undo=([^\"&]+)", told)[1]
+    assert "Undone" in ask("/page/undo", {"csrf": csrf, "undo": html.unescape(undo)}, **ORIGIN)[2]
+    assert "m1" in queued()
+    monkeypatch.setattr("streamnb.serving.review_queue._UNREAD_SECONDS", 0.0)
+    assert "m1" not in queued()  # its label was read, and the record that undoes it was not
+
+
+def test_a_prediction_of_another_program_stops_no_queue_and_no_filter(full, ask):
+    full._add_prediction(record({"id": "odd", "probability": "x", "label": "ham"}))
+    for queue in ("unsure", "newest", "new", "wrong"):
+        assert ask(f"/page/review?queue={queue}")[0] == 200
+    for query in ("sure=0.95", "decision=none", "q=odd"):
+        assert ask(f"/page/events/live?{query}")[0] == 200
+
+
 def test_a_new_label_that_is_like_a_known_class_is_written_with_a_question(full, ask, said):
     full._add_metrics(record(report(200) | {"labels": ["spam", "ham"]}))
     fields = {"csrf": csrf_of(ask("/page/events")[2]), "id": "m1"}
