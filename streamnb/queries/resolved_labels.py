@@ -32,6 +32,7 @@ class ResolvedLabels:
         self._labels: dict[str, tuple[SourceLabel, ...]] = {}
         self._by: dict[str, dict[str, str]] = {}  # event -> source -> author of its newest label
         self._voids = RevokedIntervals()
+        self._resolved: dict[str, tuple[str | None, str | None]] = {}  # event -> own label, label in force
         self.has_forgotten = False
 
     def add(self, record: Record) -> LabelRecord | None:
@@ -39,16 +40,19 @@ class ResolvedLabels:
         found = decode_label(record.value, self._schema, record.timestamp)
         if not isinstance(found, LabelRecord):
             self._voids.add(found, record)
+            self._resolved.clear()
             return None
         time = record.timestamp if found.ts is None else found.ts
         said = SourceLabel(found.source, time, found.label, found.weight, record.partition, record.offset)
         labels = _merged_with_limit(self._labels.pop(found.id, ()), said)
+        self._resolved.pop(found.id, None)
         self._labels[found.id] = labels
         if said in labels:
             self._note_author(found)
         if self._most is not None and len(self._labels) > self._most:
             oldest = next(iter(self._labels))
             del self._labels[oldest]
+            self._resolved.pop(oldest, None)
             self._by.pop(oldest, None)
             self.has_forgotten = True
         return replace(found, ts=time)
@@ -88,12 +92,18 @@ class ResolvedLabels:
 
         `known` are further labels, such as from records that were not added.
         """
-        said, separate = known, self._labels.get(event_id, ())
+        if known or event_id not in self._labels:
+            return self._in_force(event_id, in_event, known)
+        resolved = self._resolved.get(event_id)
+        if resolved is None or resolved[0] != in_event:
+            resolved = self._resolved[event_id] = in_event, self._in_force(event_id, in_event, ())
+        return resolved[1]
+
+    def _in_force(self, event_id: str, in_event: str | None, known: tuple[SourceLabel, ...]) -> str | None:
+        said = known
         if not known and in_event is not None:
             said = (SourceLabel(IN_EVENT, -math.inf, in_event, 1.0, Partition("", 0), 0),)
-        if not said:
-            said, separate = separate, ()  # these are merged
-        for one in separate:
+        for one in self._labels.get(event_id, ()):
             said = _merged_with_limit(said, one)
         truth = effective((one for one in said if not self._voids.cover(one)), self._ranks)
         return None if truth is None else truth.label

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamnb import config as configuration
+from streamnb.engine.ports import Partition, Record
 from streamnb.queries.resolved_labels import ResolvedLabels
 from tests.support.late import Stream, late_learner
 
@@ -32,3 +34,21 @@ def test_the_label_that_holds_is_the_learners_with_any_number_of_sources(seed):
         name: None if truth is None else truth.label for name, truth in held.items()
     }
     assert learner.late.outcomes["too_many_sources"] > 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 10**6), most=st.sampled_from([None, 2]))
+def test_a_label_that_is_asked_for_between_records_is_the_one_that_a_new_reader_finds(seed, most):
+    rng, partition, records = random.Random(seed), Partition("labels", 0), []
+    config = configuration.load(None, {}, ["topics.labels=labels"])
+    asked = ResolvedLabels(config, most)
+    for offset in range(30):
+        one = {"id": rng.choice("efg"), "label": rng.choice(["x", "y", None]), "source": rng.choice("ab")}
+        one = one if rng.random() < 0.8 else {"withdraw": True, "source": rng.choice("ab")}
+        records.append(Record(partition, offset, None, json.dumps(one).encode(), float(offset + 1)))
+        asked.add(records[-1])
+        new = ResolvedLabels(config, most)
+        for record in records:
+            new.add(record)
+        for name, own in (("e", None), ("e", "x"), ("f", "y"), ("g", None)):
+            assert asked.label(name, own) == new.label(name, own)
