@@ -7,7 +7,7 @@ import hashlib
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -53,10 +53,14 @@ class EventSending:
         config: of the learner.
         writer: writes to the log.
         predictions: the feed of predictions.
+        learner: returns the state of the learner, such as "running".
     """
 
-    def __init__(self, config: Config, writer: RequestWriter, predictions: RecordFeed) -> None:
+    def __init__(
+        self, config: Config, writer: RequestWriter, predictions: RecordFeed, learner: Callable[[], str]
+    ) -> None:
         self._config, self._writer, self._predictions = config, writer, predictions
+        self._learner = learner
         self._schema = context.schema(config)
         self.topic = config.topics.events[0]
 
@@ -134,7 +138,12 @@ class EventSending:
             predictions = await self._predicted(ids, start, wait_seconds, is_repeated=outcome.is_repeated)
         headers = {"Idempotent-Replayed": "true"} if outcome.is_repeated else {}
         places = [(part.topic, part.number, offset) for part, offset in outcome.places]
-        return _answer(answers, places, headers, predictions if start is not None else None)
+        if start is None:
+            return _answer(answers, places, headers)
+        state = self._learner()
+        is_late = state in {"silent", "stopped"} and not all(predictions.values())
+        warning = f"the learner is {state}: it predicts these events when it runs" if is_late else ""
+        return _answer(answers, places, headers, predictions, warning)
 
     async def _predicted(
         self, ids: Counter[str], start: Cursor, seconds: float, *, is_repeated: bool
@@ -198,6 +207,7 @@ def _answer(
     places: Sequence[tuple[str, int, int]],
     headers: Mapping[str, str],
     predictions: Mapping[str, deque[msgspec.Raw]] | None = None,
+    warning: str = "",
 ) -> Response:
     """Return the outcome of each event; status 207 if some were refused, 422 if all were."""
     left = iter(places)
@@ -212,8 +222,8 @@ def _answer(
         first = answers[0]
         text = f"no event was written: event 0: {first['detail']} ({first['reason']}, {first['path']})"
         raise ProblemError(_INVALID, text, "events-refused", {"events": answers})
-    body = msgspec.json.encode({"written": len(places), "events": answers})
-    return Response(body, status, dict(headers), "application/json")
+    body = {"written": len(places), "events": answers} | ({"warning": warning} if warning else {})
+    return Response(msgspec.json.encode(body), status, dict(headers), "application/json")
 
 
 class _PlainRoute(Route):

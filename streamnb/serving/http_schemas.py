@@ -124,10 +124,14 @@ class EventWritten(BaseModel):
 
 
 class EventsWritten(BaseModel):
-    """The number of events that were written durably, and the outcome of each, in order."""
+    """The number of events that were written durably, and the outcome of each, in order.
+
+    `warning` is present if the request waited for predictions and no learner runs.
+    """
 
     written: int
     events: list[EventWritten]
+    warning: str | None = None
 
 
 class SkippedRecords(BaseModel):

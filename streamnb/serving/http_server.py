@@ -187,7 +187,7 @@ def serve(
     senders = (
         [] if rests or not config.webhooks else _senders(config, replica, WebhookMetrics(registry), tell)
     )
-    sending = EventSending(config, writer, feeds["predictions"])
+    sending = EventSending(config, writer, feeds["predictions"], lambda: watch.learner)
     app = application(replica, registry, write, watch, replay, sending, feeds)
     host, port = listening.address
     guarded = RequestLimits(

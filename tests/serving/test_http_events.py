@@ -15,7 +15,7 @@ EVENTS = [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}]
 
 
 def request(config, body):
-    sending = EventSending(configuration.load(None, {}, config), Mock(), Mock())
+    sending = EventSending(configuration.load(None, {}, config), Mock(), Mock(), Mock())
     return sending.request(json.dumps(body).encode(), is_lines=False, topic="events", key="")
 
 

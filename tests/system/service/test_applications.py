@@ -380,9 +380,15 @@ def test_odd_keys_are_kept_or_refused(program):
 
 @pytest.mark.parametrize("program", ["sqlite"], indirect=True)
 def test_waiting_for_a_learner_that_is_dead_ends_in_time(program):
-    _, _, ask = serving_without_model(program)
+    learner = program.start("run")
+    _, _, ask = serving(program)
+    (sent,) = ask("/events?wait=prediction&timeout=20", {"events": [{"id": "b", "text": "x"}]})[1:]
+    assert "warning" not in sent
+    learner.kill()
+    until(lambda: ask("/ready")[1]["learner"] == "silent")
     began = time.monotonic()
     status, found = ask("/events?wait=prediction&timeout=1", {"events": [{"id": "a", "text": "x"}]})
+    assert found["warning"].startswith("the learner is silent")
     assert (status, found["written"], found["events"][0]["prediction"]) == (200, 1, None)
     status, found = ask("/labels?wait=learned&timeout=1", {"labels": [{"id": "a", "label": "x"}]})
     assert (status, found["labels"][0]["learned"]) == (200, False)
