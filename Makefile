@@ -37,7 +37,8 @@ storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then r
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
 	$(BIN)/python -m tests.system.storm.spark $(if $(SEED),--seed $(SEED))
 	CRASHES=all MUTATIONS=400 $(BIN)/python -m pytest -q tests/system/crashes/test_crash_points.py tests/system/crashes/test_zombies.py tests/system/hostile/test_states.py
-	$(PYTEST) -n $(WORKERS) -m storm
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'moto[server]>=5.1,<6'
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(WORKERS) -m storm
 	HYPOTHESIS_PROFILE=storm $(BIN)/python -m pytest -q -m "not broker and not thorough" tests/laws
 	$(PYTEST) -n $(WORKERS) -q -m "not broker and not thorough" $(UNITS) tests/spark
 

@@ -273,6 +273,7 @@ class SnapshotsConfig(Section, frozen=True):
         every: seconds between two snapshots.
         max_replay: seconds that a replay of what was learned since the last snapshot would take.
         keep: number of the newest snapshots to keep.
+        mirror: URL of object storage to which each snapshot is copied; empty copies none.
     """
 
     folder: Annotated[str, STRING] = ""
@@ -280,6 +281,7 @@ class SnapshotsConfig(Section, frozen=True):
     every: Annotated[float, duration(above_zero=True)] = 600.0
     max_replay: Annotated[float, duration(above_zero=True)] = 60.0
     keep: Annotated[int, whole(1)] = 3
+    mirror: Annotated[str, STRING] = ""
 
 
 class MetricsConfig(Section, frozen=True):

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -41,7 +41,8 @@ from streamnb.values.type_aliases import Array
 
 _NAME = re.compile(r"snapshot-([0-9]{20})\.snb")
 _TEMPORARY_NAME = re.compile(r"((?:snapshot|adopt|delta)-[0-9]{20}\.snb|[0-9a-f]{64})\.[0-9a-f]{16}\.tmp")
-_SEGMENTS = "segments"
+SEGMENTS = "segments"
+"""Folder of the segments in a folder of snapshots."""
 _OFFERED = re.compile(r"adopt-([0-9]{20})\.snb")
 _ASKED = "adopt.lock"
 _SAVE_PATIENCE = 60.0  # seconds for which a save waits for the save of another process
@@ -92,6 +93,7 @@ class SnapshotFolder:
         keep: how many snapshots are kept.
         report: called with every damaged file that `newest` skips.
         whole: whether to read segments, too; predictions do not need them.
+        copy: called after each save, with the snapshot and its file; must not raise.
     """
 
     def __init__(
@@ -101,13 +103,14 @@ class SnapshotFolder:
         report: Callable[[Damaged], None] = lambda _: None,
         *,
         whole: bool = True,
+        copy: Callable[[Snapshot, Path], None] = lambda *_: None,
     ) -> None:
         if keep < 1:
             raise ValueError(f"keep must be at least 1, got {keep}")
         self.path = Path(path)
         self._owner = threading.get_ident()
         self._asked: Future[StoredArray] | None = None  # the copy in progress
-        self.keep, self._report, self._whole = keep, report, whole
+        self.keep, self._report, self._whole, self._copy = keep, report, whole, copy
 
     def save(self, snapshot: Snapshot) -> Path:
         """Write one snapshot; on return it is durable under the path returned.
@@ -143,13 +146,14 @@ class SnapshotFolder:
                 _sync_folder(self.path)
             self._drop_oldest(snapshot.journal_n, floor_of(snapshot.parts))
             self._drop_segments()
+        self._copy(snapshot, final)
         return final
 
     def segments(self) -> frozenset[str]:
         """Return the names of the segments that are stored completely."""
         try:
             return frozenset(
-                path.name for path in (self.path / _SEGMENTS).iterdir() if DIGEST.fullmatch(path.name)
+                path.name for path in (self.path / SEGMENTS).iterdir() if DIGEST.fullmatch(path.name)
             )
         except OSError:
             return frozenset()
@@ -257,7 +261,7 @@ class SnapshotFolder:
         return msgspec.structs.replace(snapshot, segments=found) if found else snapshot
 
     def _segment(self, name: str, alive: Callable[[], None]) -> bytes:
-        path = self.path / _SEGMENTS / name
+        path = self.path / SEGMENTS / name
         with told_as(SnapshotError, f"its segment {path}", OSError), _Watched(path, alive) as file:
             content = file.read()
         if hashlib.sha256(content).hexdigest() != name:
@@ -272,7 +276,7 @@ class SnapshotFolder:
         named = segment_names(snapshot.parts)
         if not named:
             return
-        folder = self.path / _SEGMENTS
+        folder = self.path / SEGMENTS
         _make_folder(folder)
         self._remove_stale(folder)
         stored = self.segments()
@@ -298,7 +302,7 @@ class SnapshotFolder:
             return
         for name in stored - named:
             with suppress(OSError):
-                (self.path / _SEGMENTS / name).unlink()
+                (self.path / SEGMENTS / name).unlink()
 
     @staticmethod
     def _remove_stale(folder: Path) -> None:
@@ -378,6 +382,29 @@ class SnapshotFolder:
         for path in [*paths, *self._offers(range(oldest))]:
             with told_as(SnapshotError, f"saved {n}, but cannot remove {path}", OSError):
                 path.unlink(missing_ok=True)
+
+
+def install_snapshot(
+    folder: Path, n: int, content: Iterator[bytes], segments: Mapping[str, Iterator[bytes]]
+) -> Path:
+    """Write a snapshot that was saved elsewhere to a folder of snapshots; the file comes last.
+
+    Raises SnapshotError if the disk refuses, or if an iterator does; then the folder is as before, apart from
+    segments that nothing needs.
+    """
+    final = folder / f"snapshot-{n:020d}.snb"
+    with told_as(SnapshotError, f"cannot save {final}", OSError):
+        _make_folder(folder)
+        with _alone(folder):
+            if segments:
+                _make_folder(folder / SEGMENTS)
+            for name, chunks in segments.items():
+                if not (folder / SEGMENTS / name).exists():
+                    _write_and_rename(chunks, folder / SEGMENTS / name)
+            _write_and_rename(content, final)
+            for changed in [folder / SEGMENTS] * bool(segments) + [folder]:
+                _sync_folder(changed)
+    return final
 
 
 def read_file(path: Path, alive: Callable[[], None] = lambda: None) -> Snapshot:

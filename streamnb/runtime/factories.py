@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from streamnb.config import SHAPELESS, Config, changes, config_hash, restored, s
 from streamnb.config.model_factory import model as model_in_memory
 from streamnb.config.monitor_config import MonitorConfig
 from streamnb.engine.journal.job_identity import JobIdentity
-from streamnb.engine.journal.journal_history import entries
+from streamnb.engine.journal.journal_history import entries, find
 from streamnb.engine.journal.recovery import refuse_changes, standing
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.ports import Log
@@ -25,15 +26,17 @@ from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning, Settings
 from streamnb.engine.topic_plan import TENANT_BYTES
 from streamnb.engine.worker_states import WorkerStates
-from streamnb.errors import ConfigError, JournalError, StreamnbError, UnknownTopic
+from streamnb.errors import ConfigError, JournalError, SnapshotError, StreamnbError, UnknownTopic
 from streamnb.formats.dead_letter_record import USUAL_LIMIT, largest_body
 from streamnb.formats.journal_record import ConfigChange
+from streamnb.formats.snapshot_container import Snapshot
 from streamnb.formats.terminal_text import emit
 from streamnb.kernels import kernel_cache
 from streamnb.models.interface.stream_model import StreamModel
 from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.persistence.platform_fingerprint import fingerprint
 from streamnb.persistence.snapshot_folder import Damaged, SnapshotFolder
+from streamnb.persistence.snapshot_mirror import SnapshotMirror
 from streamnb.runtime import context
 from streamnb.runtime.kernel_warmup import warm
 from streamnb.runtime.mapped_memory import machine_memory, mapped_beyond
@@ -170,6 +173,46 @@ def snapshots(config: Config) -> SnapshotFolder:
     return SnapshotFolder(config.snapshot_folder, config.snapshots.keep, report_damaged_snapshot)
 
 
+def mirrored_snapshots(config: Config) -> SnapshotFolder:
+    """Return the snapshot folder of a learner, which copies each snapshot to the mirror, if there is one."""
+    url, keep = config.snapshots.mirror, config.snapshots.keep
+    if not url:
+        return snapshots(config)
+    mirror = SnapshotMirror(url, keep)
+
+    def copy(snapshot: Snapshot, file: Path) -> None:
+        try:
+            mirror.upload(snapshot, file)
+        except SnapshotError as error:
+            text = f"the snapshot at journal record {snapshot.journal_n} was not copied: {error}"
+            emit(Message("snapshot-mirror-fails", text, journal=snapshot.journal_n, error=str(error)))
+
+    return SnapshotFolder(config.snapshot_folder, keep, report_damaged_snapshot, copy=copy)
+
+
+def fetch_snapshot(config: Config, log: Log) -> None:
+    """Fetch the newest snapshot of the mirror if the folder has no newer one, and the journal has its digest.
+
+    Prints what it did, also that the mirror does not answer.
+    """
+    if not (url := config.snapshots.mirror):
+        return
+    journal = log.partitions(config.topics.journal)[0]
+    newest = snapshots(config).newest_record()
+    try:
+        mirror = SnapshotMirror(url)
+        for found in reversed([one for one in mirror.list() if one.n > newest]):
+            entry = find(log, journal, found.n)
+            if entry is not None and entry.record.digest == found.digest:
+                file = mirror.download(found, config.snapshot_folder)
+                text = f"fetched the snapshot at journal record {found.n} from {url}"
+                emit(Message("snapshot-fetched", text, journal=found.n, file=str(file)))
+                return
+    except SnapshotError as error:
+        text = f"no snapshot was fetched: {error}"
+        emit(Message("snapshot-mirror-fails", text, journal=None, error=str(error)))
+
+
 def report_damaged_snapshot(damaged: Damaged) -> None:
     """Print that a snapshot could not be read."""
     emit(damaged.message)
@@ -273,12 +316,13 @@ def worker(
     """Return a worker that is not started yet; once elected, it reads the settings left to the log."""
 
     def elected() -> JobIdentity:
+        fetch_snapshot(config, log)
         found = begun_configuration(config, log)
         if found != config:
             learner.settings, learner.model = settings(found), model(found)
         return identity(found)
 
-    of = log, snapshots(config), learner, identity(config), commit_policy(config)
+    of = log, mirrored_snapshots(config), learner, identity(config), commit_policy(config)
     return Worker(*of, sensor=sensor, accepts_loss=accepts_loss, elected=elected, states=states)
 
 

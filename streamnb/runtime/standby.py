@@ -109,6 +109,7 @@ class Standby(FollowerThread):
 
     def _follow(self, log: Log) -> None:
         self._tail = None
+        factories.fetch_snapshot(self.config, log)
         config = factories.begun_configuration(self.config, log)
         identity = factories.identity(config)
         self._config_hash = identity.config_hash

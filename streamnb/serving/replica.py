@@ -151,6 +151,7 @@ class Replica(FollowerThread):
         }
 
     def _follow(self, log: Log) -> None:
+        factories.fetch_snapshot(self.config, log)
         config = factories.begun_configuration(self.config, log)
         identity, snapshots = factories.identity(config), factories.snapshots(config)
         stands = standing(log, snapshots, identity)

@@ -39,6 +39,8 @@ MESSAGES: Mapping[str, Level] = {
     "configuration-differs": _WARNING,
     "configuration-would-change": _INFO,
     "standing-by": _INFO,
+    "snapshot-fetched": _INFO,
+    "snapshot-mirror-fails": _WARNING,
     "standby-follows": _INFO,
     "standby-not-ready": _WARNING,
     "learner-recovered": _INFO,

@@ -1363,7 +1363,7 @@ CHANGES = {
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "posterior.caution": "false", "classes.max": "9", "classes.min_learns": "5", "classes.aliases": "{a='b'}", "memory.budget": "64MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
-    "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.max_replay": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
+    "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.max_replay": "1s", "snapshots.keep": "1", "snapshots.mirror": "s3://b/p", "metrics.every_events": "1",
     "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "predictions.by": "scorers", "decision.costs": "{ a = { b = 2 } }", "decision.reject": "0.5", "decision.priors": "windowed", "decision.window": "7", "decision.novelty": "0.01", "scorers.behind": "1", "drift.detectors": "adwin",
     "monitors": '[{ name = "quiet", kind = "no-events", after = "1m" }]',
     "webhooks": '[{ name = "w", url = "https://x/y", send = "predictions", secret_file = "s", give_up_after = "1h" }]',

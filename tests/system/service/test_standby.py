@@ -14,6 +14,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from streamnb import config as configuration
 from streamnb.engine.ports import NewRecord
 from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.persistence.snapshot_mirror import SnapshotMirror
 from streamnb.runtime import context, factories
 from tests.support.program import Program, until
 from tests.support.topics_of_logs import trim
@@ -47,9 +48,10 @@ class Pair:
         self.sent = []
         self.config = configuration.load(program.file, {}, [])
 
-    def start(self, name):
+    def start(self, name, *sets):
         folder = self.program.folder / name
-        return self.program.start("run", "--set", f"snapshots.folder={folder}")
+        flags = [word for key in (f"snapshots.folder={folder}", *sets) for word in ("--set", key)]
+        return self.program.start("run", *flags)
 
     def send(self, n):
         """Send events without labels, and then their labels."""
@@ -162,6 +164,36 @@ def test_it_says_that_it_could_not_take_over_until_a_snapshot_is_brought(program
     pair.send(20)
     assert standby.is_going()
     standby.stop()
+
+
+def test_a_standby_with_an_empty_disk_fetches_what_it_lacks_from_the_mirror(program):
+    """Also where a fenced learner has left a newer snapshot, which is another journal's."""
+    pair, mirrored = Pair(program), f"snapshots.mirror=file://{program.folder}/mirror"
+    active = pair.start("one", mirrored)
+    until(lambda: program.read("journal"))
+    pair.send(100)
+    pair.forget_the_past()
+    pair.send(100)
+    until(lambda: pair.saved("one") > 2 * 100)
+    mirror = SnapshotMirror(mirrored.partition("=")[2])
+    until(
+        lambda: (
+            mirror.list() and mirror.list()[-1].n >= SnapshotFolder(program.folder / "one").newest_record()
+        )
+    )
+    last = mirror.list()[-1]
+    for suffix in (".snb", ".json"):
+        own = program.folder / "mirror" / f"{last.name}{suffix}"
+        shutil.copy(own, own.with_name(f"snapshot-{last.n + 1:020d}-{'0' * 64}{suffix}"))
+    standby = pair.start("two", mirrored)
+    standby.await_word(f"fetched the snapshot at journal record {last.n} from ")
+    standby.await_word("this standby follows the learner")
+    pair.forget_the_past()
+    active.kill()
+    pair.send(20)
+    assert standby.stop().process.returncode == 0
+    kept, alone = pair.kept("two"), pair.recount()
+    assert kept.n_events == alone.n_events == pair.n
 
 
 def test_it_says_what_its_takeover_would_change_and_ends_where_it_could_not_take_over(program):
