@@ -24,7 +24,7 @@ VIEWS = (
 )
 STILL = ("/page/alerts", "/page/review?queue=newest")
 """Views that stay as they are while events flow."""
-LONG, RIGHT_TO_LEFT = "a class with a name " * 10, "\u05e9\u05dc\u05d5\u05dd"
+LONG, RIGHT_TO_LEFT = "a class with a name " * 5 + "x" * 100, "\u05e9\u05dc\u05d5\u05dd"
 SHIFTS = """
     window.shifts = 0;
     new PerformanceObserver(list => list.getEntries().forEach(one => {
