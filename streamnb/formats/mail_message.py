@@ -27,8 +27,8 @@ _SUPERSETS = {
     "ascii": "utf-8",
 }
 _UNKNOWN = (LookupError, UnicodeError, ValueError)  # an unknown charset, or bytes that it lacks
-_TAG = re.compile(r"""<(/?)([a-z][a-z0-9:-]*)(?>[^>"']+|"[^"]*"|'[^']*')*+>""")
-_MARKUP = re.compile(r"<[A-Za-z/!?]")
+_TAG = r"""(/?)([a-z][a-z0-9:-]*)(?>[^>"']+|"[^"]*"|'[^']*')*+>"""
+_MARKUP = re.compile(rf"<(?:{_TAG}|(!--)|([a-z/!?]))")
 _LOWER = {ord(letter): letter.lower() for letter in ascii_uppercase}
 _UNSHOWN = {"script", "style", "title"}
 _BLOCKS = {
@@ -162,23 +162,20 @@ def html_text(html: str) -> str:
     if len(lowered) != len(html):  # a few letters become longer
         lowered = html.translate(_LOWER)
     shown, position = [], 0
-    while (start := html.find("<", position)) >= 0:
+    while found := _MARKUP.search(lowered, position):
+        start, (end_mark, name, comment, _) = found.start(), found.groups()
         shown.append(html[position:start])
-        if tag := _TAG.match(lowered, start):
-            position, name = tag.end(), tag[2]
-        elif html.startswith("<!--", start):
-            end = html.find("-->", start + 4)
-            position, name = (len(html) if end < 0 else end + 3), ""
-        elif _MARKUP.match(html, start):
-            position, name = html.find(">", start) + 1 or len(html), ""
-        else:
-            shown.append("<")
-            position, name = start + 1, ""
-        if name in _UNSHOWN and tag is not None and not tag[1]:
-            close = lowered.find(f"</{name}", position)
-            position = len(html) if close < 0 else close
+        position = found.end()
+        if comment:
+            position = html.find("-->", position) + 3
+        elif not name:
+            position = html.find(">", start) + 1
+        elif name in _UNSHOWN and not end_mark:
+            position = lowered.find(f"</{name}", position)
         elif name in _BLOCKS:
             shown.append("\n")
+        if position < (3 if comment else 1):
+            position = len(html)
     shown.append(html[position:])
     text = _BLANKS.sub(" ", unescape("".join(shown)).replace("\r", "\n"))
     return _LINES.sub("\n", text).strip()

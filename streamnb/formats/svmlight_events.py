@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -173,6 +174,7 @@ def finite_number(written: str) -> float:
     return value
 
 
+@lru_cache(1024)
 def label_name(written: str) -> str:
     """Return the name of a label: a whole number has no fraction or plus. Raises ValueError for several."""
     if "," in written:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,8 +50,8 @@ def vowpal_events(source: EventSource) -> Iterator[bytes]:
 
 class _VowpalLines:
     def __init__(self, source: EventSource) -> None:
-        self._source, self._text = source, source.columns.text
-        self._is_default = self._text == "text"
+        self._source, text = source, source.columns.text
+        self._texts = {"", "text"} if text == "text" else {text}
         self._noted: set[str] = set()
 
     def record(self, line: str) -> dict[str, Any]:
@@ -61,24 +60,22 @@ class _VowpalLines:
         if not bar:
             raise ValueError("no bar (|) begins a namespace")
         record = self._head(head)
-        words: defaultdict[str, list[str]] = defaultdict(list)
+        words: dict[str, list[str]] = {}
         numbers: dict[str, float] = {}
         for part in rest.split("|"):
             _read_namespace(part, words, numbers)
         features: dict[str, Any] = numbers
         if words:
-            if text := [word for name in list(words) if self._is_text(name) for word in words.pop(name)]:
+            if text := [word for name in list(words) if name in self._texts for word in words.pop(name)]:
                 record["text"] = " ".join(text)
-            self._look(words)
-            if both := words.keys() & numbers.keys():
-                raise ValueError(f"{min(both)!r} is a number and a namespace of words")
-            features = numbers | {name: " ".join(found) for name, found in words.items()}
+            if words:
+                self._look(words)
+                if both := words.keys() & numbers.keys():
+                    raise ValueError(f"{min(both)!r} is a number and a namespace of words")
+                features = numbers | {name: " ".join(found) for name, found in words.items()}
         if features or "text" not in record:
             record["features"] = features
         return record
-
-    def _is_text(self, name: str) -> bool:
-        return name in {"", "text"} if self._is_default else name == self._text
 
     def _head(self, head: str) -> dict[str, Any]:
         """Return label and id of the part before the first bar."""
@@ -108,7 +105,7 @@ class _VowpalLines:
         record["label"] = label_name(label)
         return record
 
-    def _look(self, words: defaultdict[str, list[str]]) -> None:
+    def _look(self, words: dict[str, list[str]]) -> None:
         for name, found in words.items():
             if name not in self._source.columns.strings and len(found) > 1:
                 text = (
@@ -123,7 +120,7 @@ class _VowpalLines:
             self._source.note(message)
 
 
-def _read_namespace(part: str, words: defaultdict[str, list[str]], numbers: dict[str, float]) -> None:
+def _read_namespace(part: str, words: dict[str, list[str]], numbers: dict[str, float]) -> None:
     """Add the words and numbers behind one bar. Raises ValueError with the fault."""
     fields = part.split()
     has_name = part[:1] not in {"", " ", "\t"}
@@ -131,28 +128,29 @@ def _read_namespace(part: str, words: defaultdict[str, list[str]], numbers: dict
     factor = finite_number(scale) if scale else 1.0
     if factor == 1.0 and ":" not in part:
         if fields:
-            words[name] += fields
+            words.setdefault(name, []).extend(fields)
         return
     prefix = f"{name}^" if name else ""
-    pairs = [field.partition(":") for field in fields]
-    if factor == 1.0 and not numbers and "_" not in part and (found := _plain_numbers(prefix, pairs)):
+    is_plain = factor == 1.0 and not numbers and "_" not in part and part.isascii()
+    if is_plain and (found := _plain_numbers(prefix, fields)):
         numbers |= found
         return
-    for feature, colon, value in pairs:
+    for field in fields:
+        feature, colon, value = field.partition(":")
         if not feature:
-            raise ValueError(f"{colon + value!r} is a feature without a name")
+            raise ValueError(f"{field!r} is a feature without a name")
         if colon or factor != 1.0:
             number = factor * (finite_number(value) if colon else 1.0)
             numbers[prefix + feature] = numbers.get(prefix + feature, 0.0) + number
         else:
-            words[name].append(feature)
+            words.setdefault(name, []).append(feature)
 
 
-def _plain_numbers(prefix: str, pairs: list[tuple[str, str, str]]) -> dict[str, float]:
+def _plain_numbers(prefix: str, fields: list[str]) -> dict[str, float]:
     """Return the numbers of a namespace; empty if a name is empty or repeated, or a value is not a number."""
     try:
-        found = {prefix + feature: float(value) for feature, _, value in pairs}
-    except ValueError:
+        found = {prefix + name: float(value) for name, value in [field.split(":") for field in fields]}
+    except ValueError:  # also of a field without a value, or with two
         return {}
-    is_plain = len(found) == len(pairs) and prefix not in found and math.isfinite(sum(found.values()))
+    is_plain = len(found) == len(fields) and prefix not in found and math.isfinite(sum(found.values()))
     return found if is_plain else {}
