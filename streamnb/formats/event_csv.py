@@ -171,7 +171,7 @@ class TableEvents:
             if isinstance(row, csv.Error):
                 record = [{CSV_FAULT: f"not CSV: {row}"}, "".join(taken)]
                 notes.add_error(number, row, taken)
-            elif row == header:
+            elif row == header or (row[0][:1] == "\ufeff" and [row[0][1:], *row[1:]] == header):
                 notes.add_header(number)
                 continue
             elif len(row) == width:

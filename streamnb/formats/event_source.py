@@ -91,17 +91,27 @@ class EventSource:
         return f"line {self.line}, byte {self._position()}"
 
     def byte_lines(self) -> Iterator[bytes]:
-        """Yield the lines as UTF-8, without a byte order mark; undecodable bytes stay unchanged."""
+        """Yield the lines as UTF-8, without byte order marks; undecodable bytes stay unchanged."""
         if self.encoding != UTF8:
             for text in self.text_lines("\n"):
                 yield text.encode(errors="surrogateescape")
             return
-        parts = iter(partial(self.content.read1, PEEKED), b"")
-        yield from self._lines(_whole_lines(parts, (b"\n",)), codecs.BOM_UTF8, io.BytesIO)
+        blocks = _whole_lines(iter(partial(self.content.read1, PEEKED), b""), (b"\n",))
+        mark = codecs.BOM_UTF8  # also of files that were joined
+        blocks = (
+            block.removeprefix(mark).replace(b"\n" + mark, b"\n") if mark in block else block
+            for block in blocks
+        )
+        yield from self._lines(blocks, mark, io.BytesIO)
 
     def text_lines(self, newline: str = "") -> Iterator[str]:
         """Yield the lines as text, with their ends; undecodable bytes are lone surrogates."""
         blocks = _whole_lines(self._text_parts(), ("\n",) if newline else ("\n", "\r"))
+        if newline:  # else cells may hold line ends
+            blocks = (
+                one.removeprefix("\ufeff").replace("\n\ufeff", "\n") if "\ufeff" in one else one
+                for one in blocks
+            )
         yield from self._lines(blocks, "\ufeff", partial(io.StringIO, newline=newline))
 
     def _text_parts(self) -> Iterator[str]:
@@ -114,10 +124,8 @@ class EventSource:
         self, blocks: Iterable[AnyStr], mark: AnyStr, split: Callable[[AnyStr], Iterable[AnyStr]]
     ) -> Iterator[AnyStr]:
         for block in blocks:
-            # A byte order mark belongs to the file, not to the event.
-            lines = split(block if self.line else block.removeprefix(mark))
             may_be_long = len(block) > MAX_LINE
-            for line in lines:
+            for line in split(block.removeprefix(mark) if self.line == 0 else block):
                 self.line += 1
                 if may_be_long and len(line) > MAX_LINE:
                     raise LogError(f"longer than {MAX_LINE} bytes is {self.place}")

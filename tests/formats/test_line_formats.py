@@ -283,3 +283,23 @@ def test_fasttext_is_read_as_it_is_written(place, rows):
 )
 def test_content_is_recognised_without_a_name(place, content, label):
     assert rows_of(place / "data", content)[0]["label"] == label
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("svm", "1 1:2"), ("vw", "1 |x a:2"), ("ft", "__label__1 a b"), ("jsonl", '{"id":"a","label":1}')],
+)
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_files_with_byte_order_marks_can_be_joined(place, name, line, encoding):
+    n = 9_000  # more than one block
+    events = rows_of(place / f"e.{name}", (line + "\n").encode(encoding) * n)
+    assert len(events) == n
+    assert {json.dumps(event | {"id": ""}) for event in events} == {json.dumps(events[0] | {"id": ""})}
+    assert str(events[0]["label"]) == "1"
+
+
+def test_a_header_behind_a_byte_order_mark_is_repeated(place):
+    notes, table = [], "x,label\n1,a\n2,b\n".encode("utf-8-sig")
+    events = rows_of(place / "e.csv", table * 2, notes)
+    assert [event["label"] for event in events] == ["a", "b", "a", "b"]
+    assert [note.event for note in notes] == ["header-repeated"]
