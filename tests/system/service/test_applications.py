@@ -282,7 +282,9 @@ def test_any_id_is_sent_found_and_followed(program):
         )
         assert [client.prediction(id_).id for id_ in ODD_IDS] == ODD_IDS
         stream = client.predictions(end)
-        assert sorted(next(stream).id for _ in ODD_IDS) == sorted(ODD_IDS)
+        found = [next(stream) for _ in ODD_IDS]
+        assert sorted(one.id for one in found) == sorted(ODD_IDS)
+        assert next(client.predictions(found[3].cursor)).id == found[4].id
 
 
 @pytest.mark.parametrize("program", ["sqlite"], indirect=True)
