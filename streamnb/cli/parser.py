@@ -13,6 +13,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
+from streamnb.formats.terminal_text import emit
+from streamnb.telemetry.log_output import OUTPUT
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import did_you_mean
 
 _GROUPS = {
@@ -70,7 +73,12 @@ class _Parser(argparse.ArgumentParser):
         """Exit with the usage and, for an invalid choice, a suggestion."""
         found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
         known = () if found is None else re.findall(r"[\w.-]+", found[2])
-        super().error(message + ("" if found is None else did_you_mean(found[1], known)))
+        text = message + ("" if found is None else did_you_mean(found[1], known))
+        if OUTPUT.form == "plain":
+            super().error(text)
+        fields = {"cause": "usage", "code": 2, "command": f"{self.prog} --help"}
+        emit(Message("command-failed", f"{self.prog}: {text}", **fields))
+        self.exit(2)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -182,7 +190,8 @@ def _add_services(command: _Command) -> None:
     how_far.add_argument("--dry-run", type=_positive_int, metavar="N", help=text)
     text = "stop at the end of the log, after transactions that producers have open"
     how_far.add_argument("--until-end", action="store_true", help=text)
-    run.add_argument("--details", action="store_true", help="end with all scores and the hypotheses, too")
+    text = "end with all scores, the hypotheses, and the strongest words and values of each class"
+    run.add_argument("--details", action="store_true", help=text)
     text = "continue although events were deleted before they were learned, or a topic was recreated"
     run.add_argument("--accept-loss", action="store_true", help=text)
     text = "publish no predictions: scorers do (`streamnb score`), from here on and for good"
@@ -507,6 +516,12 @@ def _add_common(
         made.add_argument("--log", metavar="URL", help=text)
     every = made.add_argument_group("options of every command")
     every.add_argument("--json", action="store_true", help="answer in JSON on standard output")
+    text = (
+        "messages as sentences, as lines with time and level, or as JSON lines (default: log_output.format)"
+    )
+    every.add_argument("--log-format", choices=("auto", "plain", "text", "json"), help=text)
+    text = "the least level of messages (default: info)"
+    every.add_argument("--log-level", choices=("info", "warning", "error"), help=text)
     if configured:
         if made.get_default("module") == "compare":
             text = "TOML configuration; each repetition is one more model"

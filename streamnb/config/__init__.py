@@ -10,7 +10,7 @@ key.
 
     module                     content
     config_schema.py           sections and keys, with kind and default
-    connections.py             [log], [kafka] and [http]
+    connections.py             [log], [kafka], [http] and [log_output]
     attribute_config.py, hypothesis_config.py, monitor_config.py, decision_config.py,
     webhook_config.py          lists of tables
     config_sections.py         what a section is
@@ -58,12 +58,14 @@ from streamnb.config.config_schema import TopicsConfig as TopicsConfig
 from streamnb.config.connections import HttpConfig as HttpConfig
 from streamnb.config.connections import KafkaConfig as KafkaConfig
 from streamnb.config.connections import LogConfig as LogConfig
+from streamnb.config.connections import LogOutputConfig as LogOutputConfig
 from streamnb.config.hypothesis_config import HypothesisConfig as HypothesisConfig
 from streamnb.config.hypothesis_config import PosteriorConfig as PosteriorConfig
 from streamnb.config.model_kinds import CLASSIFIERS as CLASSIFIERS
 from streamnb.config.model_kinds import ClassifierKind as ClassifierKind
 from streamnb.config.setting_sources import given as given
 from streamnb.config.setting_sources import load as load
+from streamnb.config.setting_sources import log_output as log_output
 from streamnb.config.setting_sources import variable as variable
 from streamnb.config.unused_settings import without_effect as without_effect
 from streamnb.config.webhook_config import WebhookConfig as WebhookConfig

@@ -14,7 +14,7 @@ from streamnb.config.config_sections import Section, members
 from streamnb.config.model_kinds import CLASSIFIERS
 from streamnb.config.validators import Validator
 
-SHAPELESS = ("log", "kafka", "http", "commit", "snapshots", "scorers", "webhooks")
+SHAPELESS = ("log", "kafka", "http", "commit", "snapshots", "scorers", "webhooks", "log_output")
 """The sections that change neither what is learned nor what is published."""
 
 _SHAPELESS_OF_TOPICS = ("requests", "partitions", "replication", "retention")
@@ -32,9 +32,8 @@ def show(config: Config) -> str:
 def config_hash(config: Config) -> str:
     """Return the SHA-256 (hex) of all that affects what is learned or published.
 
-    Excluded are the sections ``log``, ``kafka``, ``http``, ``commit``, ``snapshots``, ``scorers`` and
-    ``webhooks``, and the settings of topic creation. The canonical form is JSON with sorted keys, durations
-    in seconds, sizes in bytes and defaults filled in.
+    Excluded are the sections in `SHAPELESS`, and the settings of topic creation. The canonical form is JSON
+    with sorted keys, durations in seconds, sizes in bytes and defaults filled in.
     """
     return hashlib.sha256(msgspec.json.encode(semantic_config_of(config), order="sorted")).hexdigest()
 

@@ -15,7 +15,7 @@ import msgspec
 from streamnb.config.attribute_config import ATTRIBUTES, AttributeConfig
 from streamnb.config.config_literals import literal
 from streamnb.config.config_sections import Section, walk
-from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
+from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig, LogOutputConfig
 from streamnb.config.decision_config import DecisionConfig
 from streamnb.config.hypothesis_config import (
     HYPOTHESES,
@@ -416,6 +416,7 @@ class Config(Section, frozen=True):
     webhooks: Annotated[tuple[WebhookConfig, ...], WEBHOOKS] = ()
     labels: LabelsConfig = LabelsConfig()
     http: HttpConfig = HttpConfig()
+    log_output: LogOutputConfig = LogOutputConfig()
 
     @property
     def weighs(self) -> bool:

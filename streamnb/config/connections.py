@@ -1,4 +1,4 @@
-"""Connections: the log, its Kafka cluster, and HTTP."""
+"""Connections: the log, its Kafka cluster, HTTP, and standard error."""
 
 from __future__ import annotations
 
@@ -149,3 +149,18 @@ class HttpConfig(Section, frozen=True):
     def address(self) -> tuple[str, int] | None:
         """Host and port, 0 for any that is free; None is nowhere."""
         return parse_address(self.listen)
+
+
+class LogOutputConfig(Section, frozen=True):
+    """Messages on standard error.
+
+    Attributes:
+        format: "plain" is sentences, "text" lines of time, level, event name and sentence, "json" JSON lines;
+            "auto" is "text" for a service without a terminal, and "plain" otherwise.
+        level: the least level of a message that is written.
+        progress: seconds between two progress messages; by default 1 in plain format, and 60 otherwise.
+    """
+
+    format: Literal["auto", "plain", "text", "json"] = "auto"
+    level: Literal["info", "warning", "error"] = "info"
+    progress: Annotated[float | None, duration()] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,6 +15,7 @@ from streamnb.config.attribute_config import check_smoothing
 from streamnb.config.config_literals import format_duration, from_literal, literal
 from streamnb.config.config_schema import KEYS, Config, ModelConfig, PruneConfig
 from streamnb.config.config_sections import Section, members, unknown, walk
+from streamnb.config.connections import LogOutputConfig
 from streamnb.config.decision_config import DecisionConfig
 from streamnb.config.hypothesis_config import misfits_of_attributes
 from streamnb.config.model_kinds import CLASSIFIERS, ClassifierKind
@@ -22,6 +24,7 @@ from streamnb.errors import ConfigError, told_as
 from streamnb.formats.event_schema import ENTITY
 
 _PREFIX = "STREAMNB_"
+_LOG_OUTPUT = "log_output"
 # Kubernetes gives every container such variables for a service whose name begins with "streamnb".
 _SERVICE_LINK = re.compile(
     r"STREAMNB_(?!\w*__)(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
@@ -71,6 +74,28 @@ def given(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str
     return [*file, *_from_environment(environ), *flags]
 
 
+def log_output(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]) -> LogOutputConfig:
+    """Return [log_output] without its wrong values: errors of `load` are written in its format, too."""
+    found: list[tuple[str, object]] = []
+    if path is not None and path.is_file():  # a pipe can be read once
+        with suppress(ConfigError):
+            section = _table(path).get(_LOG_OUTPUT)
+            found += section.items() if isinstance(section, dict) else ()
+    for name in LogOutputConfig.__struct_fields__:
+        found += [
+            (name, text) for text in (environ.get(variable(f"{_LOG_OUTPUT}.{name}")),) if text is not None
+        ]
+    for key, _, text in (override.partition("=") for override in overrides):
+        section_name, _, name = key.partition(".")
+        found += [(name, text)] if section_name == _LOG_OUTPUT else []
+    values: dict[str, Any] = {}
+    for name, value in found:
+        key = f"{_LOG_OUTPUT}.{name}"
+        with suppress(ConfigError, KeyError):
+            values[key] = KEYS[key].read(key, value)
+    return _build(LogOutputConfig, values, f"{_LOG_OUTPUT}.")
+
+
 def variable(key: str) -> str:
     """Return the environment variable of a key: ``STREAMNB_LOG__URL`` for ``log.url``."""
     return _PREFIX + key.upper().replace(".", "__")
@@ -91,16 +116,20 @@ def _without_secrets(layer: Iterator[GivenSetting]) -> Iterator[GivenSetting]:
 def _from_file(path: Path | None) -> Iterator[GivenSetting]:
     if path is None:
         return
+    table = _table(path)
+    with told_as(ConfigError, path, ConfigError):
+        for key, value in _flatten(Config, table, ""):
+            yield GivenSetting(str(path), key, value)
+
+
+def _table(path: Path) -> dict[str, Any]:
     with told_as(ConfigError, f"{path}: cannot be read", OSError):
         content = path.read_bytes()
     try:
         with told_as(ConfigError, f"{path}: is not TOML", ValueError):  # TOMLDecodeError, UnicodeDecodeError
-            table = tomllib.loads(content.decode())
+            return tomllib.loads(content.decode())
     except RecursionError:
         raise ConfigError(f"{path}: is nested more deeply than any configuration") from None
-    with told_as(ConfigError, path, ConfigError):
-        for key, value in _flatten(Config, table, ""):
-            yield GivenSetting(str(path), key, value)
 
 
 def _flatten(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from streamnb.values.message_names import level_of
+from streamnb.values.message_names import Level, level_of
 from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
 if TYPE_CHECKING:
     from streamnb.events import MetricsReport
+
+LOGGER = logging.getLogger("streamnb")
+"""The parent of one logger for each event name."""
+LOGGER.addHandler(logging.NullHandler())  # a library writes nothing by itself
+_LEVELS = {Level.INFO: logging.INFO, Level.WARNING: logging.WARNING, Level.ERROR: logging.ERROR}
 
 
 def printable(text: object) -> str:
@@ -27,20 +32,28 @@ def printable(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
-def emit(message: Message, prefix: str = "") -> None:
-    """Print a message on standard error, in one line. All messages of the package come through here."""
-    level_of(message.event)
-    sys.stderr.write(f"{prefix}{printable(message)}\n")
+def emit(message: Message, prefix: str = "", stacklevel: int = 2) -> None:
+    """Log a message by the logger `streamnb.EVENT`. All messages of the package come through here.
+
+    Args:
+        message: goes into the record with its level, and with `event` and `fields` as attributes.
+        prefix: begins the sentence in plain format.
+        stacklevel: the caller to which the record belongs, as `logging` counts.
+    """
+    level = _LEVELS[level_of(message.event)]
+    extra = {"event": message.event, "fields": message.fields, "prefix": prefix}
+    shown = message.reworded(printable(message))
+    LOGGER.getChild(message.event).log(level, shown, extra=extra, stacklevel=stacklevel)
 
 
 def note(message: Message) -> None:
-    """Print a message under the name of the program."""
-    emit(message, "streamnb: ")
+    """Log a message under the name of the program."""
+    emit(message, "streamnb: ", 3)
 
 
 def warn(message: Message) -> None:
-    """Print a message under the name of the program, as a warning."""
-    emit(message, "streamnb: warning: ")
+    """Log a message under the name of the program, as a warning."""
+    emit(message, "streamnb: warning: ", 3)
 
 
 def left_out(events: Mapping[str, int]) -> str:

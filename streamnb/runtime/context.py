@@ -15,12 +15,14 @@ from streamnb.engine.ports import Log, OutageListener
 from streamnb.errors import ConfigError, LogError
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.formats.event_schema import AttributeSpec, EventSchema
+from streamnb.telemetry.log_output import OUTPUT
 from streamnb.telemetry.worker_observers import OutageReporter
 
 if TYPE_CHECKING:
     from streamnb.event_logs.kafka.kafka_python_client import KafkaPython
     from streamnb.event_logs.kafka.librdkafka_client import Librdkafka
 
+_LOG_FLAGS = ("format", "level")
 _ELECTED_WITHIN = 1.0  # seconds of one attempt: a standby does other work in between
 _CALM = 40.0  # seconds; four times what a request waits by itself
 _SQLITE = b"SQLite format 3\0"
@@ -33,6 +35,7 @@ def load_config(options: argparse.Namespace, *more: str) -> Config:
     from before the check), and for a shard whose model cannot be added.
     """
     config = configuration.load(*layers(options, *more))
+    OUTPUT.configure(config.log_output)
     unread = config.model.prune.unread
     if unread and getattr(options, "holdout", None) is None:
         raise ConfigError(
@@ -53,8 +56,12 @@ def layers(options: argparse.Namespace, *more: str) -> tuple[Path | None, Mappin
     """Return the file, environment and flags of a command, as `streamnb.config.load` takes them."""
     path = None if options.config is None else Path(options.config)
     url = getattr(options, "log", None)
-    log = [] if url is None else [f"log.url={url}"]
-    return path, os.environ, [*options.set, *log, *more]
+    flags = {
+        "log.url": url,
+        **{f"log_output.{one}": getattr(options, f"log_{one}", None) for one in _LOG_FLAGS},
+    }
+    given = [f"{key}={value}" for key, value in flags.items() if value is not None]
+    return path, os.environ, [*options.set, *given, *more]
 
 
 def schema(config: Config) -> EventSchema:

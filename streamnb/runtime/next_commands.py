@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from shlex import quote
 
-from streamnb.errors import StreamnbError
+from streamnb.errors import ConfigError, JournalError, LogError, SnapshotError, StreamnbError
 
 _COMMAND = re.compile(
     r"\bstreamnb (?:(?:config|dlq|journal|labels|model|snapshot|topics) [a-z]+|dashboard|doctor|explain|"
     r"forget|inspect|label|predict|read|rebuild|replay|run|score|serve|token|verify)\b"
     r"(?! --(?:help|config)\b)"
 )
+
+_OF_FILES = frozenset({"compare", "evaluate", "init"})
+_SUGGESTED = re.compile(r"`(streamnb [^`]+)`")
 
 
 def repeated(text: str, options: argparse.Namespace) -> str:
@@ -30,6 +33,23 @@ def repeated(text: str, options: argparse.Namespace) -> str:
         if value is not None
     ]
     return _COMMAND.sub(lambda command: command[0] + "".join(given), text) if given else text
+
+
+def commands_in(text: str) -> list[str]:
+    """Return the commands that a text suggests, which stand in backticks."""
+    return _SUGGESTED.findall(text)
+
+
+def next_command(error: Exception, text: str, options: argparse.Namespace) -> str:
+    """Return the first command that the text of an error suggests, or one that finds the cause."""
+    if found := commands_in(text):
+        return found[0]
+    has_log = getattr(options, "log", None) is not None or getattr(options, "module", "") not in _OF_FILES
+    if "log" in options and has_log and isinstance(error, LogError | JournalError | SnapshotError):
+        return repeated("streamnb doctor", options)
+    if "config" in options and isinstance(error, ConfigError):
+        return repeated("streamnb config lint", options)
+    return f"streamnb {getattr(options, 'module', '')} --help".replace("  ", " ")
 
 
 @contextmanager

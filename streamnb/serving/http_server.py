@@ -207,6 +207,7 @@ def serve(
         http=_Bounded,
         ws="none",
         lifespan="off",
+        log_config=None,
         log_level="error",
         access_log=False,
         server_header=False,

@@ -11,27 +11,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamnb.config import Config
+from streamnb.config import Config, log_output
 from streamnb.engine.ports import Partition
 from streamnb.errors import JournalError, StreamnbError, told_as
 from streamnb.formats.terminal_text import emit, note
 from streamnb.models.naive_bayes.partials import Partial
 from streamnb.runtime import context, factories
+from streamnb.runtime.next_commands import repeated
 from streamnb.spark.deltas import Deltas, DeltaState, Places, refuse_unfit
 from streamnb.spark.partition_worker import MAKES, READS, PartitionTask
+from streamnb.telemetry.log_output import OUTPUT, cause_of
 from streamnb.values.messages import Message
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until killed, or, with ``--once``, until all current records are learned; any death is safe."""
     options = _parser().parse_args(arguments)
-    try:
-        config = context.load_config(options)
-        refuse_unfit(config)
-        learn(config, options)
-    except StreamnbError as error:
-        note(Message("command-failed", str(error)))
-        return 1
+    with OUTPUT.attached():
+        OUTPUT.configure(log_output(*context.layers(options)), is_service=True)
+        try:
+            config = context.load_config(options)
+            refuse_unfit(config)
+            learn(config, options)
+        except StreamnbError as error:
+            fields = {"cause": cause_of(error), "command": repeated("streamnb doctor", options), "code": 1}
+            note(Message("command-failed", str(error), **fields))
+            return 1
     return 0
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import sys
 import threading
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.errors import Unavailable
 from streamnb.event_logs.blocking_call import call_blocking
+from streamnb.telemetry.log_output import OUTPUT
 from streamnb.values.messages import Message
 
 _TICK_SECONDS = 1.0
@@ -88,8 +91,25 @@ class Watchdog(Sensor):
         """Write the cause and all stacks, past `sys.stderr`, whose lock may be held for ever."""
         text = (
             f"a call has not returned for {self._seconds:g} s while {self._state}; "
-            "ending the process; the next start continues from the journal. Stacks of its threads:"
+            "ending the process; the next start continues from the journal"
         )
-        message = Message("call-hangs", text, seconds=self._seconds, state=self._state)
-        os.write(_STDERR, f"streamnb: {message}\n".encode())
-        faulthandler.dump_traceback(_STDERR, all_threads=True)
+        fields = {"seconds": self._seconds, "state": self._state, "cause": "no heartbeat", "code": 1}
+        if OUTPUT.form == "json":
+            message = Message("call-hangs", text, command="streamnb doctor", stacks=_stacks(), **fields)
+            os.write(_STDERR, OUTPUT.urgent(message))
+        else:
+            os.write(
+                _STDERR, OUTPUT.urgent(Message("call-hangs", f"{text}. Stacks of its threads:", **fields))
+            )
+            faulthandler.dump_traceback(_STDERR, all_threads=True)
+
+
+def _stacks() -> dict[str, list[str]]:
+    """Return the stack of each thread, the innermost call first, without a lock or a file."""
+    return {
+        str(number): [
+            f"{one.f_code.co_filename}:{line} {one.f_code.co_name}"
+            for one, line in traceback.walk_stack(frame)
+        ]
+        for number, frame in sys._current_frames().items()  # noqa: SLF001  as `faulthandler` does
+    }

@@ -15,6 +15,7 @@ from streamnb.engine.worker_states import WorkerStates
 from streamnb.errors import AddressTaken, Unavailable
 from streamnb.events import MetricsReport
 from streamnb.formats.terminal_text import counted, emit, note
+from streamnb.telemetry.log_output import OUTPUT
 from streamnb.telemetry.watchdog import Watchdog
 from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
@@ -60,7 +61,7 @@ def _served(config: Config, stack: ExitStack, *, is_brief: bool) -> Sequence[Sen
 
 
 class Ticker(Sensor):
-    """Progress line on standard error, once a second."""
+    """Progress messages, as often as the log output has them, and alerts, at most once a second."""
 
     def __init__(self) -> None:
         self._printed_at = time.monotonic()
@@ -109,7 +110,9 @@ class Ticker(Sensor):
         if self._alerts and now - self._alerted >= _TICK_SECONDS:
             self._print_alerts()
             self._alerted = now
-        if now - self._printed_at < _TICK_SECONDS or (self._report is None and self._behind is None):
+        if now - self._printed_at < OUTPUT.progress_seconds or (
+            self._report is None and self._behind is None
+        ):
             return
         seconds, self._printed_at = now - self._printed_at, now
         emit(self._line(commit.n, seconds))

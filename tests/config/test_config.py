@@ -228,6 +228,8 @@ SPOKEN = [
     ("kafka.give_up_after", "0", 0.0),
     ("http.listen", "[::1]:9464", "[::1]:9464"),
     ("http.listen", "", ""),
+    ("log_output.format", "json", "json"),
+    ("log_output.progress", "0", 0.0),
     ("events.id", '$.meta["message id"]', '$.meta["message id"]'),
     ("events.max_bytes", "64KiB", 65536),
     ("model.name", "true", "true"),
@@ -1368,6 +1370,7 @@ CHANGES = {
     "monitors": '[{ name = "quiet", kind = "no-events", after = "1m" }]',
     "webhooks": '[{ name = "w", url = "https://x/y", send = "predictions", secret_file = "s", give_up_after = "1h" }]',
     "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "labels.allowed": "['a', 'b']", "http.listen": "",
+    "log_output.format": "json", "log_output.level": "error", "log_output.progress": "1s",
 }  # fmt: skip
 BESIDE = {
     "decision.priors": ["model.kind=naive_bayes"],
@@ -1405,7 +1408,7 @@ def changes_the_hash_where_it_should(key):
     )
     after = load(None, {variable(key): CHANGES[key]}, beside)
     assert before != after
-    shapes = key.split(".")[0] not in {"log", "kafka", "http", "commit", "snapshots", "scorers", "webhooks"} and key not in {"labels.allowed",
+    shapes = key.split(".")[0] not in {"log", "kafka", "http", "commit", "snapshots", "scorers", "webhooks", "log_output"} and key not in {"labels.allowed",
         "topics.requests", "topics.partitions", "topics.replication", "topics.retention"
     }  # fmt: skip
     assert (config_hash(before) != config_hash(after)) == shapes

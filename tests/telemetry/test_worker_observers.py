@@ -14,8 +14,15 @@ from streamnb.engine.ports import Partition, Record
 from streamnb.engine.processing.counters import Counters
 from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.engine.settings import LabelSettings
+from streamnb.telemetry.log_output import OUTPUT
 from streamnb.telemetry.worker_observers import Ticker
 from tests.support.service import new_learner
+
+
+@pytest.fixture(autouse=True)
+def _sentences():
+    with OUTPUT.attached():
+        yield
 
 
 @pytest.mark.parametrize(

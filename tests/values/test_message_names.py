@@ -12,6 +12,7 @@ import streamnb
 from streamnb.events import REASONS
 from streamnb.formats.terminal_text import emit, note, warn
 from streamnb.serving.problem_details import CODES
+from streamnb.telemetry.log_output import OUTPUT
 from streamnb.values.message_names import MESSAGES, PROBLEMS, level_of
 from streamnb.values.messages import Message
 
@@ -24,13 +25,15 @@ TITLES = {"Errors": "error", "Warnings": "warning", "Information": "info"}
 
 EMITS = {
     "cli/__init__.py": {"parser.print_help"},  # usage, not a message
-    "formats/terminal_text.py": {"sys.stderr.write"},  # all messages come through here
+    "formats/terminal_text.py": {"LOGGER.getChild(message.event).log"},  # all messages come through here
     "persistence/model_files.py": {"warnings.warn"},  # of a `Message`, at the frame that loads
     "telemetry/watchdog.py": {"os.write"},  # of a `Message`: the lock of standard error may be held
     "values/messages.py": {"warnings.warn"},  # of a `Message`
 }
 """File -> calls that write to standard error or warn. Anything else bypasses the names."""
-LOGGERS = re.compile(r"(\w*\.)*_?(logg?er|LOGG?ER|logging)\.(debug|info|warning|error|exception)")
+LOGGERS = re.compile(
+    r"(\w*\.)*_?(logg?er|LOGG?ER|logging)(\..*)?\.(debug|info|warning|error|critical|exception|log)"
+)
 INNER = {"not-predicted", "left-out"}
 """Reasons of exceptions that a retraining catches; they are not published."""
 
@@ -82,6 +85,7 @@ def test_no_message_bypasses_the_names():
         'warnings.warn("odd", stacklevel=2)',
         '_LOGGER.warning("odd")',
         'logging.info("odd")',
+        'logging.getLogger("streamnb").log(30, "odd")',
     ],
 )
 def test_a_planted_bypass_is_found(planted):
@@ -151,7 +155,8 @@ def test_a_message_is_its_text_and_keeps_its_name_when_it_is_reworded():
     ("printing", "before"), [(emit, ""), (note, "streamnb: "), (warn, "streamnb: warning: ")]
 )
 def test_a_message_is_printed_in_one_line(capsys, printing, before):
-    printing(Message("topic-empty", "no record\nyet", topic="t"))
+    with OUTPUT.attached():
+        printing(Message("topic-empty", "no record\nyet", topic="t"))
     assert capsys.readouterr().err == rf"{before}no record\nyet" + "\n"
 
 

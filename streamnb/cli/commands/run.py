@@ -20,12 +20,13 @@ from streamnb.errors import ConfigError, NotElected, Unavailable
 from streamnb.evaluation.data_quality import LOOKED_AT, DataQuality, report_small_weights
 from streamnb.events import Event
 from streamnb.features.feature_layout import LearnedTypes
-from streamnb.formats.terminal_text import emit, printable, warn
+from streamnb.formats.terminal_text import counted, emit, printable, warn
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.reports.text_tables import print_informative, print_report, print_summary
 from streamnb.runtime import context, factories
 from streamnb.runtime.shutdown import Stop, warm_up
 from streamnb.runtime.standby import Standby
+from streamnb.telemetry.log_output import OUTPUT
 from streamnb.telemetry.worker_observers import OutageReporter, watched
 from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
@@ -50,13 +51,26 @@ def run(options: argparse.Namespace) -> int:
     if unfinished := _learn(config, learner, options, Stop()):
         emit(Message("stopped-early", f"stopped {unfinished}; nothing is lost", phase=unfinished))
         return 0
+    _print_end(learner, options)
+    return 0
+
+
+def _print_end(learner: EventProcessor, options: argparse.Namespace) -> None:
+    """Print the report that was asked for; a service whose log is not for people logs that it stopped.
+
+    Words of events are printed on demand only.
+    """
     report = learner.report(time.time())
     if options.json:
         print(msgspec.json.encode(report).decode())
-        return 0
-    (print_report if options.details else print_summary)(report)
-    print_informative(learner.model)
-    return 0
+    elif options.details:
+        print_report(report)
+        print_informative(learner.model)
+    elif options.until_end or OUTPUT.form == "plain":
+        print_summary(report)
+    else:
+        text = f"stopped: {counted(report, report.events)}, {report.learned:,} learned"
+        emit(Message("learner-stopped", text, events=report.events, learned=report.learned))
 
 
 def _print_addresses(config: Config, options: argparse.Namespace) -> None:
