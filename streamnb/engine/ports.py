@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 from streamnb.errors import Fenced, Unavailable
+
+if TYPE_CHECKING:  # it needs this module
+    from streamnb.engine.topic_plan import TopicLoss
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -195,6 +198,15 @@ class Log(Protocol):
 
     def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:
         """Return the maximum bytes of a record with its key, for topics that have such a limit."""
+
+    def losses(self, topics: Mapping[str, str]) -> Sequence[TopicLoss]:
+        """Return the settings by which topics, each with its role, lose records that a learner needs."""
+
+    def missing(self, partition: Partition, first: int, end: int, most_bytes: int) -> tuple[int, int]:
+        """Count the offsets from `first` to `end` without a record or the end of a transaction.
+
+        Returns the count, and the offset up to which it goes: less than `end` once `most_bytes` were read.
+        """
 
     def offsets(self, partition: Partition) -> tuple[int, int]:
         """Return the offset of the earliest record kept, and of the next record to be written."""

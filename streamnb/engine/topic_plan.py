@@ -5,7 +5,7 @@ All functions are pure: none calls a broker. Settings and operations have Kafka'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from streamnb.engine.ports import REQUEST_SECONDS
@@ -72,6 +72,29 @@ class Difference(NamedTuple):
     what: str
     planned: str
     found: str
+
+
+class TopicLoss(NamedTuple):
+    """A setting by which a topic loses records that a learner needs.
+
+    Attributes:
+        topic: name of the topic.
+        difference: the setting.
+        why: the consequence.
+        is_fatal: whether records are lost that were never learned.
+        change: the command that changes the setting; empty if unknown.
+    """
+
+    topic: str
+    difference: Difference
+    why: str
+    is_fatal: bool
+    change: str = ""
+
+    def __str__(self) -> str:
+        """Return the finding and the remedy."""
+        text = f"topic {self.topic}: {self.difference.what} is {self.difference.found}: {self.why}"
+        return f"{text}; change it: `{self.change}`" if self.change else text
 
 
 class Acl(NamedTuple):
@@ -194,3 +217,16 @@ def differences(planned: TopicSpec, found: FoundTopic) -> tuple[Difference, ...]
     if found.settings is not None:
         pairs += [(key, value, found.settings.get(key, "")) for key, value in planned.settings.items()]
     return tuple(Difference(what, wanted, is_) for what, wanted, is_ in pairs if wanted != is_)
+
+
+def losses(role: str, topic: str, settings: Mapping[str, str]) -> Iterator[TopicLoss]:
+    """Yield the settings by which a topic loses records; `doctor` and `run` report the same."""
+    policy = settings.get("cleanup.policy", "delete")
+    if role not in {"tenants", "requests"} and "compact" in policy:
+        why = "compaction removes records, and refuses those without a key"
+        difference = Difference("cleanup.policy", "delete", policy)
+        yield TopicLoss(topic, difference, why, role in {"events", "labels", "journal"})
+    for key in ("retention.ms", "retention.bytes") if role == "journal" else ():
+        if settings.get(key, "-1") != "-1":
+            why = "a recovery needs the journal from its first record on, or a snapshot"
+            yield TopicLoss(topic, Difference(key, "-1", settings[key]), why, is_fatal=False)

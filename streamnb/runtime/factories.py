@@ -26,7 +26,14 @@ from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning, Settings
 from streamnb.engine.topic_plan import TENANT_BYTES
 from streamnb.engine.worker_states import WorkerStates
-from streamnb.errors import ConfigError, JournalError, SnapshotError, StreamnbError, UnknownTopic
+from streamnb.errors import (
+    ConfigError,
+    JournalError,
+    LogError,
+    SnapshotError,
+    StreamnbError,
+    UnknownTopic,
+)
 from streamnb.formats.dead_letter_record import USUAL_LIMIT, largest_body
 from streamnb.formats.journal_record import ConfigChange
 from streamnb.formats.snapshot_container import Snapshot
@@ -40,6 +47,7 @@ from streamnb.persistence.snapshot_mirror import SnapshotMirror
 from streamnb.runtime import context
 from streamnb.runtime.kernel_warmup import warm
 from streamnb.runtime.mapped_memory import machine_memory, mapped_beyond
+from streamnb.runtime.topic_guard import loss_message
 from streamnb.runtime.warmup import rehearse
 from streamnb.runtime.worker import Worker
 from streamnb.runtime.worker_context import CommitPolicy
@@ -223,8 +231,12 @@ def owner() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def check_topics(config: Config, log: Log) -> None:
-    """Raise `UnknownTopic` where a topic or a shard's partition is missing, before anything is learned."""
+def check_topics(config: Config, log: Log, *, accepts_loss: bool = False, command: str = "run") -> None:
+    """Check the topics before anything is learned; warn of settings by which they lose records.
+
+    Raises UnknownTopic if a topic or a shard's partition is missing, and LogError if records would be lost
+    that were never learned, unless `accepts_loss`.
+    """
     for key, name in config.topics.names:
         there = {partition.number for partition in log.partitions(name)}
         if key == "events" and (missing := sorted(set(config.events.partitions) - there)):
@@ -232,6 +244,10 @@ def check_topics(config: Config, log: Log) -> None:
                 f"events.partitions names {', '.join(map(str, missing))}, and topic {name!r} has "
                 f"partitions 0 to {len(there) - 1}: name those that there are, or add partitions to the topic"
             )
+    for loss in log.losses({name: key for key, name in config.topics.names}):
+        if loss.is_fatal and not accepts_loss:
+            raise LogError(f"{loss}, or continue with what it keeps: `streamnb {command} --accept-loss`")
+        emit(loss_message(loss))
 
 
 def fitted(config: Config, log: Log) -> Config:

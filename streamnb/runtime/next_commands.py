@@ -17,7 +17,7 @@ _COMMAND = re.compile(
 )
 
 _OF_FILES = frozenset({"compare", "evaluate", "init"})
-_SUGGESTED = re.compile(r"`(streamnb [^`]+)`")
+_SUGGESTED = re.compile(r"`((?:streamnb|kafka-[a-z-]+\.sh) [^`]+)`")
 
 
 def repeated(text: str, options: argparse.Namespace) -> str:

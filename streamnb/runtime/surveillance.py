@@ -1,4 +1,4 @@
-"""Periodic checks of a running worker: new partitions, a trimmed journal, memory that runs out."""
+"""Periodic checks of a running worker: partitions, settings and gaps of topics, the journal, and memory."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from streamnb.engine.journal.journal_entries import partitions_of, restate
 from streamnb.engine.ports import Partition
 from streamnb.engine.processing.metrics_reports import why_nothing_is_evicted
 from streamnb.engine.sensor import MOST_TENANTS
+from streamnb.engine.topic_plan import TopicLoss
 from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.runtime.committer import Committer
 from streamnb.runtime.record_reader import RecordReader
 from streamnb.runtime.snapshot_writer import SnapshotWriter
-from streamnb.runtime.topic_guard import TopicGuard
+from streamnb.runtime.topic_guard import TopicGuard, loss_message
 from streamnb.runtime.worker_context import WorkerContext
 from streamnb.statistics.memory_budget import MemoryUse
 from streamnb.values.messages import Message
 
 _SHORT_OF_MEMORY = 0.8
+_MOST_BYTES = 1 << 20  # of batches that are fetched again
 _WHEN_FULL = {
     "words": "beyond that the rarest are forgotten",
     "long_words": "beyond that the rarest are forgotten",
@@ -72,6 +74,66 @@ class TopicSurveillance:
         context.sensor.noted(Message("journal-trimmed", text, offset=first))
         context.checkpoint = restate(context.log, context.checkpoint, context.identity, context.clock())
         self._writer.begin(context.checkpoint)
+
+
+class LossSurveillance:
+    """Records that topics lose, or are about to lose.
+
+    Invariants:
+
+    * A setting that removes records is reported when it appears; the start reports those that it finds.
+    * Offsets that were passed without a record are counted, unless ends of transactions explain them. Gaps
+      are examined only if fewer records were consumed than offsets passed: all of a compacted topic, and of
+      other topics one partition each time. A look fetches at most `_MOST_BYTES` of a partition.
+    """
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self._known: set[TopicLoss] | None = None
+        self._positions: Mapping[Partition, int] | None = None
+        self._consumed = self._missing = self._turn = 0
+
+    def report_settings(self) -> None:
+        """Log each setting that is new."""
+        identity = self._context.identity
+        found = set(
+            self._context.log.losses(
+                {**dict.fromkeys(identity.topics, "events"), identity.journal: "journal"}
+            )
+        )
+        for loss in sorted(found - self._known) if self._known is not None else ():
+            self._context.sensor.noted(loss_message(loss))
+        self._known = found
+
+    def report_gaps(self) -> None:
+        """Log how many offsets are missing among those that were passed since the last call."""
+        positions, consumed = self._context.checkpoint.positions, self._context.learner.consumed
+        before, self._positions = self._positions, positions
+        n, self._consumed = consumed - self._consumed, consumed
+        if before is None:
+            return
+        passed = {p: (first, positions[p]) for p, first in before.items() if positions.get(p, first) > first}
+        if sum(end - first for first, end in passed.values()) <= n:
+            return
+        compacted = {loss.topic for loss in self._known or () if loss.is_fatal}
+        self._turn += 1
+        for number, (partition, (first, end)) in enumerate(passed.items()):
+            if partition.topic not in compacted and number != self._turn % len(passed):
+                continue
+            missing, until = self._context.log.missing(partition, first, end, _MOST_BYTES)
+            if missing:
+                self._report(partition, first, until, missing)
+
+    def _report(self, partition: Partition, first: int, end: int, missing: int) -> None:
+        self._missing += missing
+        text = (
+            f"{partition}: {missing:,} of offsets {first} to {end - 1} have no record, and no end of a "
+            f"transaction explains it ({self._missing:,} so far): compaction has removed them; "
+            "`streamnb doctor` shows the setting"
+        )
+        where = {"partition": str(partition), "first": first, "end": end}
+        fields = {**where, "missing": missing, "total": self._missing, "command": "streamnb doctor"}
+        self._context.sensor.noted(Message("records-missing", text, **fields))
 
 
 class MemorySurveillance:

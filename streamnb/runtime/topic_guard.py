@@ -1,4 +1,4 @@
-"""Detection of topics that are deleted or recreated while a worker runs."""
+"""Detection of topics that are deleted, recreated or about to lose records while a worker runs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from streamnb.engine.journal.checkpoint import Checkpoint
 from streamnb.engine.journal.journal_topic import JournalTopic
+from streamnb.engine.topic_plan import TopicLoss
 from streamnb.errors import JournalError, UnknownTopic
 from streamnb.runtime.worker_context import WorkerContext
+from streamnb.values.messages import Message
 
 
 class TopicGuard:
@@ -52,3 +54,10 @@ class TopicGuard:
     def trimmed(self) -> int | None:
         """Return the journal's first offset if records before it were deleted since the last call."""
         return None if self._journal is None else self._journal.trimmed()
+
+
+def loss_message(loss: TopicLoss) -> Message:
+    """Return the warning of a setting by which a topic loses records."""
+    what, _, found = loss.difference
+    fields = {"topic": loss.topic, "setting": what, "value": found, "command": loss.change}
+    return Message("topic-loses-records", str(loss), **fields)

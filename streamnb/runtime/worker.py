@@ -23,13 +23,14 @@ from streamnb.runtime.leadership import JournalFollower, Leadership
 from streamnb.runtime.model_handover import ModelHandover
 from streamnb.runtime.record_reader import RecordReader
 from streamnb.runtime.snapshot_writer import SnapshotWriter
-from streamnb.runtime.surveillance import MemorySurveillance, TopicSurveillance
+from streamnb.runtime.surveillance import LossSurveillance, MemorySurveillance, TopicSurveillance
 from streamnb.runtime.topic_guard import TopicGuard
 from streamnb.runtime.worker_context import DEFAULT_POLICY, CommitPolicy, WorkerContext, WorkerStoppedError
 from streamnb.runtime.worker_recovery import WorkerRecovery
 
 _LOOK_SECONDS = 1.0
 _PARTITION_SECONDS = 5.0
+_SETTINGS_SECONDS = 30.0
 
 
 class Worker:
@@ -83,7 +84,8 @@ class Worker:
         self._handover = ModelHandover(context, self._committer, self._writer, self._stalled)
         self._topics = TopicSurveillance(context, topics, self._committer, self._reader, self._writer)
         self._memory = MemorySurveillance(context)
-        self._looked = self._listed = 0.0  # when at the lag, and at the partitions
+        self._losses = LossSurveillance(context)
+        self._looked = self._listed = self._compared = 0.0  # when at lag, partitions and settings
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -149,6 +151,8 @@ class Worker:
     def run(self, *, until_end: bool = False) -> None:
         """Poll, learn and commit until `stop`, or with `until_end` until everything has been read."""
         try:
+            if self.is_restored:
+                self._losses.report_gaps()
             while self.is_restored and not self.context.is_stopping:
                 records = self._reader.read(until_end=until_end)
                 if records:
@@ -164,6 +168,8 @@ class Worker:
                     self._commit_if_quiet()
                 self._look_around()
                 self._writer.save_if_due(is_idle=not records)
+            if self.is_restored:
+                self._losses.report_gaps()
             if self._committer.is_report_due(0.0):
                 self._commit([])
             while (
@@ -201,12 +207,16 @@ class Worker:
             self._commit([])
 
     def _look_around(self) -> None:
-        """Check lag, memory, new partitions and hand-over requests periodically."""
+        """Check lag, memory, partitions, settings and hand-over requests periodically."""
         now = time.monotonic()
         if now - self._listed >= _PARTITION_SECONDS:
             self._listed = now
             self._topics.take_new_partitions()
             self._topics.survive_trimming()
+            self._losses.report_gaps()
+        if now - self._compared >= _SETTINGS_SECONDS:
+            self._compared = now
+            self._losses.report_settings()
         if now - self._looked >= _LOOK_SECONDS:
             self._looked = now
             lag = self._reader.lag()

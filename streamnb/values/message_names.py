@@ -79,6 +79,8 @@ MESSAGES: Mapping[str, Level] = {
     "model-kept": _WARNING,
     "model-installed": _INFO,
     "journal-trimmed": _WARNING,
+    "topic-loses-records": _WARNING,
+    "records-missing": _WARNING,
     "nothing-evicted": _WARNING,
     "memory-nearly-full": _WARNING,
     "loss-accepted": _WARNING,

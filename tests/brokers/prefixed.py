@@ -76,6 +76,13 @@ class PrefixedKafkaLog:
         found = self._log.sizes([self._prefix + name for name in topics])
         return {name.removeprefix(self._prefix): size for name, size in found.items()}
 
+    def losses(self, topics):
+        found = self._log.losses({self._prefix + name: role for name, role in topics.items()})
+        return [loss._replace(topic=loss.topic.removeprefix(self._prefix)) for loss in found]
+
+    def missing(self, partition, *extent):
+        return self._log.missing(self._there(partition), *extent)
+
     # The operator's side
 
     def create_topics(self, topics):

@@ -17,6 +17,7 @@ from streamnb.engine.topic_plan import (
     FoundTopic,
     FoundTopics,
     TopicSpec,
+    losses,
 )
 from streamnb.event_logs.kafka.consumer_group import is_learner
 from streamnb.event_logs.kafka.kafka_admin import Group, OpenTransaction
@@ -155,17 +156,12 @@ def _settings_harm(topic: TopicSpec, there: FoundTopic) -> Iterator[_Harm]:
             yield Severity.WARNING, difference, "retention deletes records of tenants without new events"
     elif topic.role == "requests":
         yield from _requests_harm(topic, there, policy)
-    elif "compact" in policy:
-        difference = Difference("cleanup.policy", "delete", policy)
-        yield Severity.PROBLEM, difference, "compaction removes records, and refuses those without a key"
+    for loss in losses(topic.role, topic.name, settings):
+        is_warning = loss.difference.what.startswith("retention.")
+        yield Severity.WARNING if is_warning else Severity.PROBLEM, loss.difference, loss.why
     if settings.get("unclean.leader.election.enable") == "true":
         difference = Difference("unclean.leader.election.enable", "false", "true")
         yield Severity.WARNING, difference, "an election may drop acknowledged records"
-    if topic.role == "journal":
-        for key in ("retention.ms", "retention.bytes"):
-            if settings.get(key, "-1") != "-1":
-                difference = Difference(key, "-1", settings[key])
-                yield Severity.PROBLEM, difference, "a recovery needs the journal from its first record on"
 
 
 def _requests_harm(topic: TopicSpec, there: FoundTopic, policy: str) -> Iterator[_Harm]:

@@ -51,8 +51,7 @@ class KafkaTools:
                 f"{planned} brokers for each partition of {topic}"
             )
         if what != "partitions":
-            entity = ("--entity-type", "topics", "--entity-name", topic)
-            return self._line("kafka-configs.sh", "--alter", *entity, "--add-config", f"{what}={planned}")
+            return self._line.configure(topic, what, planned)
         if int(planned) > int(found):
             return self._line("kafka-topics.sh", "--alter", "--topic", topic, "--partitions", planned)
         return f"nothing takes partitions away: delete topic {topic} with its records, and create it again"

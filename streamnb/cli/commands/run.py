@@ -95,7 +95,7 @@ def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace,
         try:
             log = context.open_log(config, waiting)
             _check_snapshots(config)
-            factories.check_topics(config, log)
+            factories.check_topics(config, log, accepts_loss=options.accept_loss)
             config = factories.fitted(config, log)
             factories.refuse_before_kernels(config, log)
             learner.settings = factories.settings(config)

@@ -17,6 +17,7 @@ from streamnb.event_logs.kafka.consumer_group import is_learner, members_of, own
 from streamnb.event_logs.kafka.error_actions import NO_SUCH_TOPIC
 from streamnb.event_logs.kafka.error_messages import ANY, translated
 from streamnb.event_logs.kafka.kafka_clients import NO_COORDINATOR_YET, Clients, forget_coordinators
+from streamnb.event_logs.kafka.missing_offsets import missing_offsets
 
 TURN_SECONDS = 0.5
 _SETTLED_STATES = {"Stable", "Empty", "Dead"}  # group states without an election in progress
@@ -137,19 +138,30 @@ class KafkaCluster:
 
         Producers made later send no larger batches, unless a single record is larger.
         """
-        resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
-
-        def ask() -> Mapping[str, Mapping[str, Any]]:
-            found = self.admin.describe_configs(resources, config_filter="all")["topic"]
-            return dict(found)
-
         sizes = {
-            topic: int(settings[_LARGEST]["value"]) - BATCH_BYTES
-            for topic, settings in self.with_retries(ask).items()
+            topic: int(settings[_LARGEST]) - BATCH_BYTES
+            for topic, settings in self.settings(topics).items()
             if _LARGEST in settings
         }
         self.clients.largest_batch = min(sizes.values(), default=self.clients.largest_batch)
         return sizes
+
+    def settings(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """Return the settings of each topic; hidden ones are absent."""
+        resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+
+        def ask() -> Mapping[str, Mapping[str, Any]]:
+            return dict(self.admin.describe_configs(resources, config_filter="all")["topic"])
+
+        return {
+            topic: {key: str(entry["value"]) for key, entry in found.items()}
+            for topic, found in self.with_retries(ask).items()
+        }
+
+    def missing(self, partition: Partition, first: int, end: int, most_bytes: int) -> tuple[int, int]:
+        """Return how many offsets are missing; see `missing_offsets`."""
+        place = TopicPartition(*partition)
+        return self.with_retries(lambda: missing_offsets(self.admin, place, first, end, most_bytes), "READ")
 
     def offset_ranges(self, partitions: Sequence[Partition]) -> Mapping[Partition, tuple[int, int]]:
         """Return the earliest offset and the high watermark, which includes open transactions."""

@@ -33,6 +33,7 @@ from streamnb.engine.ports import (
     WriteRequest,
     check_since,
 )
+from streamnb.engine.topic_plan import TopicLoss, losses
 from streamnb.errors import Fenced, LogError
 from streamnb.event_logs.kafka.client_interface import Library, Producer
 from streamnb.event_logs.kafka.consumer_group import nobody_in
@@ -140,6 +141,19 @@ class KafkaLog(Log):
         topics = list(topics)
         self._commits.topics.update(topics)
         return self._cluster.sizes(topics)
+
+    def losses(self, topics: Mapping[str, str]) -> Sequence[TopicLoss]:
+        """Return the settings by which topics lose records, with the command that changes each."""
+        line = self.line
+        return [
+            loss._replace(change=line.configure(topic, loss.difference.what, loss.difference.planned))
+            for topic, settings in self._cluster.settings(topics).items()
+            for loss in losses(topics[topic], topic, settings)
+        ]
+
+    def missing(self, partition: Partition, first: int, end: int, most_bytes: int) -> tuple[int, int]:
+        """Return how many offsets are missing; see `missing_offsets`."""
+        return self._cluster.missing(partition, first, end, most_bytes)
 
     def offsets(self, partition: Partition) -> tuple[int, int]:
         """Return the earliest offset and the high watermark, which includes open transactions."""

@@ -33,3 +33,8 @@ class ToolCommand:
     def __call__(self, tool: str, *arguments: str) -> str:
         """Return one command line."""
         return shlex.join([tool, *self._cluster, *arguments])
+
+    def configure(self, topic: str, key: str, value: str) -> str:
+        """Return the command line that sets one setting of a topic."""
+        entity = ("--entity-type", "topics", "--entity-name", topic)
+        return self("kafka-configs.sh", "--alter", *entity, "--add-config", f"{key}={value}")
