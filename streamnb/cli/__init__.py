@@ -1,7 +1,7 @@
 """The command line: arguments, exit codes, and one module for each command.
 
 Only this package imports every room; each command imports what it needs when it runs. `parser.py` has
-the commands and their arguments. `main` turns errors into one line and an exit code:
+the commands and their arguments, and `command_runner.py` turns errors into one line and an exit code:
 
     0    done
     1    failed
@@ -11,132 +11,40 @@ the commands and their arguments. `main` turns errors into one line and an exit 
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
-import re
 import sys
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from itertools import pairwise
-from pathlib import Path
-from typing import cast
+from collections.abc import Sequence
 
 from streamnb.cli.parser import build_parser
-from streamnb.config import log_output
-from streamnb.errors import ConfigError, SmallWeightWarning, StreamnbError, UndeclaredTextWarning
-from streamnb.formats.terminal_text import note
-from streamnb.runtime.context import layers
-from streamnb.runtime.next_commands import next_command, repeating
-from streamnb.telemetry.log_output import OUTPUT, cause_of, reported
-from streamnb.values.messages import Message
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_UNCHECKED = frozenset(
-    "after at before certificate config event file folder forgotten given id ids label log map_labels "
-    "order out predictions private_key report set shards snapshot token_file".split()
-)
-"""Options that may hold a file name of arbitrary bytes, or whose own check rejects bad text."""
-_SERVICES = frozenset({"run", "score", "serve", "dashboard"})
-_USUAL = "streamnb.toml"
-"""Output of `init`; never read implicitly, because it may belong to another stream."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    return exit_code_of(_run, argparse.Namespace(given=given))
+    try:
+        return _run(given)
+    except KeyboardInterrupt:  # while it loads
+        code: int = importlib.import_module("streamnb.cli.command_runner").report_interruption()
+        return code
+    except BrokenPipeError:  # the reader of the help has closed the pipe
+        sys.stdout = None  # otherwise the interpreter complains at exit
+        return 1
 
 
-def _run(options: argparse.Namespace) -> int:
-    """Parse `options.given` into `options`, and run the command."""
-    given: list[str] = options.given
-    OUTPUT.configure(
-        log_output(None, os.environ, _log_flags(given)), is_service=not _SERVICES.isdisjoint(given[:1])
-    )
+def _run(given: list[str]) -> int:
     parser = build_parser()
+    type(parser).given = given
     if "_ARGCOMPLETE" in os.environ:  # shell completion, if argcomplete is installed
         importlib.import_module("argcomplete").autocomplete(parser)
     first = given[0].partition("=")[0] if given else ""
     if first.startswith("--") and not any(own.startswith(first) for own in ("--help", "--version")):
         parser.error(f"{first} stands after the command: streamnb COMMAND {first} ...")
-    parser.parse_args(given, options)
+    options = parser.parse_args(given)
+    options.given = given
     if "module" not in options:
         parser.print_help(sys.stderr)
         return 2
-    _refuse_bytes(vars(options))
-    if "config" in options:
-        OUTPUT.configure(log_output(*layers(options)))
-    if getattr(options, "config", "") is None and options.module != "init" and Path(_USUAL).is_file():
-        text = f"{_USUAL} in this folder is not read: add --config {_USUAL}"
-        note(Message("configuration-not-read", text, file=_USUAL))
-    command = importlib.import_module(f"streamnb.cli.commands.{options.module}")
-    with _progress(), repeating(options):
-        code: int = command.run(options)
+    runner = importlib.import_module("streamnb.cli.command_runner")  # --help needs none of it
+    code: int = runner.exit_code_of(runner.run, options)
     return code
-
-
-def _refuse_bytes(options: Mapping[str, object]) -> None:
-    """Raise ConfigError for text that is not UTF-8."""
-    for name, given in options.items():
-        for one in given if isinstance(given, list) else [given]:
-            if isinstance(one, str) and name not in _UNCHECKED and _SURROGATE.search(one):
-                raise ConfigError(f"argument {name}: it is not UTF-8: convert it, with iconv for example")
-
-
-def _log_flags(given: Sequence[str]) -> list[str]:
-    """Return --log-format and --log-level as settings, before arguments are parsed, which may fail."""
-    flags = [word for one in given for word in one.split("=", 1)]
-    return [
-        f"log_output.{flag.removeprefix('--log-')}={value}"
-        for flag, value in pairwise(flags)
-        if flag in {"--log-format", "--log-level"}
-    ]
-
-
-def exit_code_of(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
-    """Run a command, log an error in one line, and return the exit code."""
-    with OUTPUT.attached():
-        return _exit_code_of(command, options)
-
-
-def _exit_code_of(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", UndeclaredTextWarning
-            )  # `seen_fields` reports it once for all events
-            warnings.simplefilter("ignore", SmallWeightWarning)  # `Counters` counts them
-            return command(options)
-    except StreamnbError as error:
-        return _failed(error, str(error), options, 2 if isinstance(error, ConfigError) else 1)
-    except KeyboardInterrupt:
-        note(Message("command-interrupted", "interrupted", code=130))
-        return 130
-    except BrokenPipeError:  # the reader of our output has closed the pipe
-        sys.stdout = None  # otherwise the interpreter complains at exit
-        return 1
-    except OSError as error:
-        place = "" if error.filename is None else f"{error.filename}: "
-        return _failed(error, f"{place}{error.strerror or error}", options, 1)
-    except Exception as error:
-        if OUTPUT.form == "plain":
-            raise
-        text = f"unexpected {type(error).__name__}: {error}"
-        return _failed(error, text, options, 1, **reported(error))
-
-
-def _failed(error: Exception, text: str, options: argparse.Namespace, code: int, **more: str) -> int:
-    command = next_command(error, text, options)
-    fields = {"cause": cause_of(error), **more}
-    note(Message("command-failed", text, code=code, command=command, **fields))
-    return code
-
-
-def _progress() -> AbstractContextManager[object]:
-    """Report compilations of kernels, if this command can compile any."""
-    if "numba" not in sys.modules:
-        return nullcontext()
-    compiling = importlib.import_module("streamnb.cli.compilation_progress")
-    return cast("AbstractContextManager[object]", compiling.listening(compiling.Progress()))

@@ -8,14 +8,12 @@ import importlib
 import math
 import re
 import shutil
+import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from streamnb.formats.terminal_text import emit
-from streamnb.telemetry.log_output import OUTPUT
-from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import did_you_mean
 
 _GROUPS = {
@@ -64,24 +62,34 @@ class _Overview(_Help, argparse.RawDescriptionHelpFormatter):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser with this help format, also for commands and actions."""
+    """Parser with this help format, also for commands and actions.
+
+    Attributes:
+        given: arguments of the whole command line; they may select the format of errors.
+    """
+
+    given: Sequence[str] = ()
 
     def __init__(self, *, formatter_class: Any = _Help, **more: Any) -> None:
         super().__init__(formatter_class=formatter_class, **more)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse a whole command line."""
+        _Parser.given = sys.argv[1:] if args is None else args
+        return super().parse_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Exit with the usage and, for an invalid choice, a suggestion."""
         found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
         known = () if found is None else re.findall(r"[\w.-]+", found[2])
         text = message + ("" if found is None else did_you_mean(found[1], known))
-        if OUTPUT.form == "plain":
+        runner = importlib.import_module("streamnb.cli.command_runner")  # --help needs none of it
+        if not runner.report_usage(self.prog, text, self.given):
             super().error(text)
-        fields = {"cause": "usage", "code": 2, "command": f"{self.prog} --help"}
-        emit(Message("command-failed", f"{self.prog}: {text}", **fields))
         self.exit(2)
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> _Parser:
     """Build the parser of the whole command line."""
     text = "A streaming Bayesian classifier: it predicts each event of a log, then learns it."
     parser = _Parser(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from streamnb.cli import exit_code_of
+from streamnb.cli.command_runner import exit_code_of
 from streamnb.cli.parser import _add_common, _add_csv, _positive, _positive_int
 from tests.benchmarks.measuring import ablate, bench, latency
 

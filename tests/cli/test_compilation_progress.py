@@ -23,7 +23,8 @@ ONE = """
 import numba, numpy
 from streamnb.cli.compilation_progress import Progress, listening
 from streamnb.statistics.counter_rng import choose
-with listening(Progress()):
+from streamnb.telemetry.log_output import OUTPUT
+with OUTPUT.attached(), listening(Progress()):
     numba.njit(lambda x: x + 1)(1)  # a stranger's
     choose(numpy.zeros(2), 0.5)
 """

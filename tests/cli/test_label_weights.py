@@ -56,7 +56,7 @@ def test_run_says_once_how_many_labels_count_more_than_they_say_and_verify_agree
     flags = ["--set", "model.kind=naive_bayes"]
     assert main(["run", "--until-end", *log, *flags]) == 0
     said = [line for line in capsys.readouterr().err.splitlines() if "1/1024" in line]
-    assert said[-1].startswith("streamnb: 30 labels with a weight above 0 and below 1/1024")
+    assert " warning weight-below-unit 30 labels with a weight above 0 and below 1/1024" in said[-1]
     assert len(said) <= 2  # the first time, and all of them at the end
     assert main(["verify", *log, *flags]) == 0
     capsys.readouterr()

@@ -36,7 +36,7 @@ def test_what_is_said_of_data_is_printable(file, tmp_path, capsys, hypotheses):
     for arguments in [
         ["evaluate", str(file)],
         ["replay", str(file), *log],
-        ["run", "--until-end", *log, "--set", "http.listen="],
+        ["run", "--until-end", "--details", *log, "--set", "http.listen="],
         ["inspect", *log],
     ]:
         said = main([*arguments, *(hypotheses if arguments[0] != "replay" else ())])

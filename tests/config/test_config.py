@@ -69,6 +69,7 @@ OPTIONAL = {
     "model.m",
     "model.p",
     "memory.budget",
+    "log_output.progress",
     "posterior.switching_rate",
     *OF_EM,
     *OF_LOGISTIC,

@@ -17,7 +17,7 @@ from tests.support.program import Command, Program
 TURN_SECONDS = 0.05
 SOON_SECONDS = 0.5  # the longest that a learner that is well takes to say how it is
 STOP_SECONDS = 90.0
-RECOVERED = re.compile(r"^recovered [\d,]+ records?", re.MULTILINE)
+RECOVERED = re.compile(r"\brecovered [\d,]+ records?", re.MULTILINE)
 NO_FAULTS = re.compile(
     r"lost the election|has taken over|does not end before commit|the election is not over"
 )
