@@ -50,7 +50,7 @@ def dry_run(
             emit(Message("configuration-would-change", text, changes=told))
         missing = missing_records(log, at, identity) if at.n >= 0 else []
         if missing and not accepts_loss:
-            raise JournalError(f"{'; '.join(missing)}; continue without them: streamnb run --accept-loss")
+            raise JournalError(f"{'; '.join(missing)}; continue without them: `streamnb run --accept-loss`")
         starts = {p: log.offsets(p)[0] for p in partitions_of(log, identity)}
         log.seek({p: max(start, at.positions.get(p, 0)) for p, start in starts.items()})
         learner.tally = Counters()

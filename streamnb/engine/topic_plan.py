@@ -19,6 +19,7 @@ BATCH_BYTES = 1 << 10
 TENANT_BYTES = 32 << 10
 """Maximum bytes of a tenant's record with its key: names of 1,000 characters leave space for some labels."""
 
+SIZE_LIMIT = "max.message.bytes"
 _DEFAULT_MESSAGE_BYTES = 1_048_588  # a broker's default
 _MOST_REPLICAS = 3
 
@@ -81,7 +82,7 @@ class TopicLoss(NamedTuple):
         topic: name of the topic.
         difference: the setting.
         why: the consequence.
-        is_fatal: whether records are lost that were never learned.
+        is_fatal: whether `run` refuses it, and `doctor` calls it a problem.
         change: the command that changes the setting; empty if unknown.
     """
 
@@ -154,17 +155,17 @@ def plan_topics(
     kept = {"retention.ms": str(round(retention * 1000))}
     published = max(_DEFAULT_MESSAGE_BYTES, largest_prediction + BATCH_BYTES)
     own = {
-        "predictions": kept | {"max.message.bytes": str(published)},
-        "metrics": kept | {"max.message.bytes": str(published)},
-        "events": kept | {"max.message.bytes": str(largest)},
-        "labels": kept | {"max.message.bytes": str(largest)},
-        "dead_letters": kept | {"max.message.bytes": str(largest + HEADER_BYTES)},
-        "tenants": {"cleanup.policy": "compact", "max.message.bytes": str(_DEFAULT_MESSAGE_BYTES)},
+        "predictions": kept | {SIZE_LIMIT: str(published)},
+        "metrics": kept | {SIZE_LIMIT: str(published)},
+        "events": kept | {SIZE_LIMIT: str(largest)},
+        "labels": kept | {SIZE_LIMIT: str(largest)},
+        "dead_letters": kept | {SIZE_LIMIT: str(largest + HEADER_BYTES)},
+        "tenants": {"cleanup.policy": "compact", SIZE_LIMIT: str(_DEFAULT_MESSAGE_BYTES)},
         "requests": {
             "cleanup.policy": "compact,delete",
             "retention.ms": str(round(2 * REQUEST_SECONDS * 1000)),
             "segment.ms": str(round(REQUEST_SECONDS * 1000)),
-            "max.message.bytes": str(_DEFAULT_MESSAGE_BYTES),
+            SIZE_LIMIT: str(_DEFAULT_MESSAGE_BYTES),
         },
         "journal": {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"},
     }
@@ -178,6 +179,29 @@ def plan_topics(
         )
         for role, name in names
     )
+
+
+def fitted_to(planned: Sequence[TopicSpec], found: Mapping[str, FoundTopic]) -> tuple[TopicSpec, ...]:
+    """Return the plan with the size limits of existing topics: none is lowered.
+
+    Dead letters take the largest record that a topic of events or labels takes, with its headers.
+    """
+    limits = {
+        name: int(topic.settings[SIZE_LIMIT])
+        for name, topic in found.items()
+        if topic.settings is not None and SIZE_LIMIT in topic.settings
+    }
+    inputs = [limits.get(topic.name, 0) for topic in planned if topic.role in {"events", "labels"}]
+    needed = max(inputs, default=0) + HEADER_BYTES
+
+    def fitted(topic: TopicSpec) -> TopicSpec:
+        if SIZE_LIMIT not in topic.settings:
+            return topic
+        least = needed if topic.role == "dead_letters" else 0
+        limit = max(int(topic.settings[SIZE_LIMIT]), limits.get(topic.name, 0), least)
+        return topic._replace(settings={**topic.settings, SIZE_LIMIT: str(limit)})
+
+    return tuple(map(fitted, planned))
 
 
 def plan_acls(names: Sequence[tuple[str, str]], group: str) -> tuple[Acl, ...]:
@@ -225,7 +249,7 @@ def losses(role: str, topic: str, settings: Mapping[str, str]) -> Iterator[Topic
     if role not in {"tenants", "requests"} and "compact" in policy:
         why = "compaction removes records, and refuses those without a key"
         difference = Difference("cleanup.policy", "delete", policy)
-        yield TopicLoss(topic, difference, why, role in {"events", "labels", "journal"})
+        yield TopicLoss(topic, difference, why, is_fatal=True)
     for key in ("retention.ms", "retention.bytes") if role == "journal" else ():
         if settings.get(key, "-1") != "-1":
             why = "a recovery needs the journal from its first record on, or a snapshot"

@@ -231,7 +231,9 @@ def owner() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def check_topics(config: Config, log: Log, *, accepts_loss: bool = False, command: str = "run") -> None:
+def check_topics(
+    config: Config, log: Log, *, accepts_loss: bool = False, remedy: str = "`streamnb run --accept-loss`"
+) -> None:
     """Check the topics before anything is learned; warn of settings by which they lose records.
 
     Raises UnknownTopic if a topic or a shard's partition is missing, and LogError if records would be lost
@@ -246,7 +248,7 @@ def check_topics(config: Config, log: Log, *, accepts_loss: bool = False, comman
             )
     for loss in log.losses({name: key for key, name in config.topics.names}):
         if loss.is_fatal and not accepts_loss:
-            raise LogError(f"{loss}, or continue with what it keeps: `streamnb {command} --accept-loss`")
+            raise LogError(f"{loss}, or continue with what it keeps: {remedy}")
         emit(loss_message(loss))
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from streamnb.engine.journal.journal_entries import missing_records
+from streamnb.engine.journal.recovery_faults import ACCEPT_LOSS
 from streamnb.engine.ports import Partition, Record, value_sizes
 from streamnb.errors import JournalError, OutOfRange
 from streamnb.runtime.committer import Committer
@@ -17,7 +18,6 @@ _RETENTION_OVERTOOK = (
     "retention overtook the learner: let topics.retention outlast its lag "
     "(`streamnb topics plan` shows how to raise a topic's)"
 )
-ACCEPT_LOSS = "bring them back, or go on without them: streamnb run --accept-loss"
 
 
 class RecordReader:

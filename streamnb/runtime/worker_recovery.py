@@ -18,10 +18,10 @@ from streamnb.engine.journal.journal_entries import (
 )
 from streamnb.engine.journal.journal_history import ForeignRecord
 from streamnb.engine.journal.recovery import continues, describe_changes, recover, refuse_changes
+from streamnb.engine.journal.recovery_faults import events_unlearned
 from streamnb.engine.processing.counters import Counters
 from streamnb.errors import JournalError
 from streamnb.runtime.leadership import HandedOver
-from streamnb.runtime.record_reader import ACCEPT_LOSS
 from streamnb.runtime.snapshot_writer import SnapshotWriter
 from streamnb.runtime.topic_guard import TopicGuard
 from streamnb.runtime.worker_context import WorkerContext
@@ -150,7 +150,7 @@ class WorkerRecovery:
         changes = refuse_changes(checkpoint, identity)
         missing = missing_records(log, checkpoint, identity)
         if missing and not self._accepts_loss:
-            raise JournalError(f"{'; '.join(missing)}; {ACCEPT_LOSS}")
+            raise JournalError(str(events_unlearned(missing)))
         if missing:  # first: a later record cannot hold positions in partitions that no longer exist
             text = f"continuing without what is gone: {'; '.join(missing)}"
             sensor.noted(Message("loss-accepted", text, missing=list(missing)))

@@ -61,7 +61,7 @@ def held_answer(replica: Replica, event_id: str) -> dict[str, Any]:
             _NOT_FOUND,
             f"no event of this id has come by journal record {following.checkpoint.n}, and {waits}; or it "
             f"{forgotten}is kept no longer (labels.window, labels.memory): "
-            "`streamnb explain --id` looks in the log",
+            "`streamnb explain --id ID` looks in the log",
             "unknown-event",
         )
     return held(said, following.checkpoint.n)

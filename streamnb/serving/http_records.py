@@ -242,7 +242,7 @@ async def newest_prediction(feed: RecordFeed, watch: RecentRecords, id_: str) ->
     if raw is None:
         text = (
             f"no prediction of {id_[:100]!r} is among the newest {watch.n_seen:,}: it has not been "
-            "published yet, or is older: `streamnb explain --id` looks in the log"
+            "published yet, or is older: `streamnb explain --id ID` looks in the log"
         )
         raise ProblemError(_NOT_FOUND, text, "unknown-event")
     return raw

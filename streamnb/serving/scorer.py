@@ -87,7 +87,7 @@ class Scorer:
                 while not self._stopping():
                     self._turn(share)
             except OutOfRange as error:
-                way = "bring them back, or go on without them: streamnb score --accept-loss"
+                way = "bring them back, or go on without them: `streamnb score --accept-loss`"
                 if self._accepts_loss:
                     way = "start it again"
                 raise OutOfRange(f"events are gone that were not predicted: {error}; {way}") from error

@@ -23,6 +23,7 @@ from streamnb.engine.topic_plan import (
     Difference,
     FoundTopic,
     differences,
+    fitted_to,
     plan_acls,
     plan_topics,
     scorers_acls,
@@ -561,3 +562,34 @@ def test_the_manual_names_the_permissions_that_are_granted_and_no_others(tmp_pat
     ]
     granted = [(acl.resource, acl.name, acl.operation) for acl in acls_of(config)]
     assert sorted(said) == sorted(one for one in granted if one[2] != "DESCRIBE_CONFIGS")
+
+
+def test_no_limit_is_lowered_and_dead_letters_take_the_largest_input():
+    def limits(**there):
+        found = {
+            name: FoundTopic(name, 1, 1, None, {"max.message.bytes": str(n)}) for name, n in there.items()
+        }
+        names = [("events", "events"), ("predictions", "predictions"), ("dead_letters", "letters")]
+        planned = plan_topics(
+            names,
+            partitions=1,
+            replication=1,
+            retention=1.0,
+            max_bytes=1000,
+            largest_prediction=1000,
+            brokers=1,
+        )
+        made = fitted_to(planned, found)
+        differing = {
+            t.name
+            for t in made
+            if t.name in found and "max.message.bytes" in {d.what for d in differences(t, found[t.name])}
+        }
+        return {t.name: int(t.settings["max.message.bytes"]) for t in made}, differing
+
+    usual = 1_048_588
+    assert limits() == ({"events": usual, "predictions": usual, "letters": usual + (64 << 10)}, set())
+    found, differing = limits(events=9_000_000, predictions=8_000_000, letters=2_000_000)
+    assert found == {"events": 9_000_000, "predictions": 8_000_000, "letters": 9_000_000 + (64 << 10)}
+    assert differing == {"letters"}
+    assert limits(events=5000)[1] == {"events"}

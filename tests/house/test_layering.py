@@ -23,7 +23,7 @@ FLOORS = {
     "engine": "ports settings; topic_plan; labels; processing; sensor journal; worker_states retraining",
     "verification": "check_results exact; recount; log; log_verification",
     "event_logs": "blocking_call request_index; kafka sqlite",
-    "cli": """compilation_progress timed_batches topic_requirements parser; dry_run; checks; commands""",
+    "cli": """compilation_progress timed_batches topic_requirements; command_runner; parser; dry_run; checks; commands""",
 }
 """Folder -> its rooms, from the bottom up. A room imports rooms before a semicolon, and itself."""
 LEVELS = {

@@ -17,6 +17,7 @@ from streamnb.engine.topic_plan import (
     FoundTopic,
     FoundTopics,
     TopicSpec,
+    fitted_to,
     losses,
 )
 from streamnb.event_logs.kafka.consumer_group import is_learner
@@ -42,6 +43,7 @@ def check_topics(
     planned: Sequence[TopicSpec], found: FoundTopics, brokers: int, tools: KafkaTools
 ) -> Iterator[Diagnosis]:
     """Check that each topic exists and loses no records; `topics plan` shows harmless differences, too."""
+    planned = fitted_to(planned, found.topics)
     inputs = [found.topics.get(topic.name) for topic in planned if topic.role in {"events", "labels"}]
     largest = max((_number(topic, "max.message.bytes") or 0 for topic in inputs if topic), default=0)
     for topic in planned:
@@ -50,7 +52,7 @@ def check_topics(
         if there is None:
             hidden = topic.name in found.hidden
             missing = "not there, or hidden from this user: see permissions" if hidden else "not there"
-            yield Diagnosis(check, Severity.PROBLEM, missing, "" if hidden else "streamnb topics create")
+            yield Diagnosis(check, Severity.PROBLEM, missing, "" if hidden else "`streamnb topics create`")
             continue
         harm = [*_shape_harm(topic, there, brokers), *_settings_harm(topic, there)]
         harm += _size_harm(topic, there, largest)
@@ -100,7 +102,7 @@ def check_group(group: Group, journal: str) -> Diagnosis:
     if group.members:
         found = f"{len(group.members)} members and none of them elected: the group is {group.state}"
         return Diagnosis(check, Severity.WARNING, found, "an election takes some seconds: ask again")
-    return Diagnosis(check, Severity.WARNING, "none is running", "start one: streamnb run")
+    return Diagnosis(check, Severity.WARNING, "none is running", "start one: `streamnb run`")
 
 
 def check_transaction(transaction: OpenTransaction | None, now: float) -> Diagnosis:
@@ -157,8 +159,7 @@ def _settings_harm(topic: TopicSpec, there: FoundTopic) -> Iterator[_Harm]:
     elif topic.role == "requests":
         yield from _requests_harm(topic, there, policy)
     for loss in losses(topic.role, topic.name, settings):
-        is_warning = loss.difference.what.startswith("retention.")
-        yield Severity.WARNING if is_warning else Severity.PROBLEM, loss.difference, loss.why
+        yield Severity.PROBLEM if loss.is_fatal else Severity.WARNING, loss.difference, loss.why
     if settings.get("unclean.leader.election.enable") == "true":
         difference = Difference("unclean.leader.election.enable", "false", "true")
         yield Severity.WARNING, difference, "an election may drop acknowledged records"
@@ -185,7 +186,7 @@ def _size_harm(topic: TopicSpec, there: FoundTopic, largest: int) -> Iterator[_H
         difference = Difference("max.message.bytes", str(wanted), str(limit))
         yield Severity.PROBLEM, difference, "the record of a tenant may be larger, and stops the learner"
     if topic.role == "dead_letters" and limit is not None and limit < largest + HEADER_BYTES:
-        difference = Difference("max.message.bytes", str(largest + HEADER_BYTES), str(limit))
+        difference = Difference("max.message.bytes", str(wanted), str(limit))
         yield Severity.PROBLEM, difference, f"an event may have {largest} bytes; a bad one stops the learner"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from streamnb.cli.checks.diagnostics import Diagnosis, Severity
 from streamnb.engine.journal.journal_history import ForeignRecord
+from streamnb.engine.journal.recovery_faults import RecoveryFault, events_needed, journal_fault
 from streamnb.engine.ports import Log, Partition
 from streamnb.formats.journal_record import JournalRecord
 from streamnb.persistence.snapshot_folder import Damaged
@@ -50,53 +51,57 @@ def check_snapshots(damaged: Sequence[Damaged]) -> Iterator[Diagnosis]:
         yield Diagnosis("snapshots", Severity.WARNING, found, "bring a good copy back, or move it away")
 
 
-def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | None) -> Iterator[Diagnosis]:
+def check_journal(
+    first: JournalRecord | None, last: JournalRecord | None, snapshot: int | None
+) -> Iterator[Diagnosis]:
     """Check that the journal, from `first` to `last`, covers the record of the newest readable snapshot."""
-    at = "no snapshot exists" if snapshot is None else f"the newest snapshot stands at {snapshot}"
-    if first.n > (0 if snapshot is None else snapshot):
-        yield Diagnosis(
-            "journal",
-            Severity.PROBLEM,
-            f"begins with record {first.n}, and {at}: retention has taken what a recovery needs",
-            "bring a newer snapshot back, or begin a new log; and keep the journal (retention.ms=-1, "
-            "retention.bytes=-1)",
-        )
-    elif snapshot is not None and snapshot > last.n:
-        found = f"ends with record {last.n}, but the newest snapshot stands at record {snapshot}"
-        do = "this folder of snapshots belongs to another log: move it away, or set snapshots.folder"
-        yield Diagnosis("journal", Severity.PROBLEM, found, do)
+    fault = journal_fault(first, last, snapshot)
+    if fault is not None:
+        yield faulty("journal", fault)
+    elif first is None or last is None:
+        yield Diagnosis("journal", Severity.OK, "empty: nothing has been learned yet")
     else:
+        at = "no snapshot exists" if snapshot is None else f"the newest snapshot stands at {snapshot}"
         yield Diagnosis("journal", Severity.OK, f"records {first.n} to {last.n}; {at}")
+
+
+def faulty(check: str, fault: RecoveryFault) -> Diagnosis:
+    """Return the problem that `run` refuses with the same words."""
+    return Diagnosis(check, Severity.PROBLEM, fault.found, fault.remedy)
+
+
+def check_replay(
+    read: Iterable[JournalRecord], start: int, held: Callable[[Partition], tuple[int, int]]
+) -> Iterator[Diagnosis]:
+    """Report the first record after record `start` whose events the log, by its extents, no longer holds."""
+    extents: dict[Partition, tuple[int, int]] = {}
+    for record in read:
+        for part in record.slices if record.n > start and record.kind == "commit" else ():
+            place = Partition(part.topic, part.partition)
+            if place not in extents:
+                extents[place] = held(place)
+            first, end = extents[place]
+            if part.count and not (first <= part.first and part.next <= end):
+                yield faulty("recovery", events_needed(record.n, part, start))
+                return
 
 
 def check_recovery(
     kept: list[JournalExtent], retention: Mapping[str, float], now: float
 ) -> Iterator[Diagnosis]:
-    """Check that the events of a recovery exist, and how long retention keeps them.
+    """Check how long retention keeps the events of a recovery, which are all there.
 
     Args:
         kept: offsets of each partition.
         retention: topic -> seconds; topics without a limit are absent.
         now: seconds since the epoch.
     """
-    check = "recovery"
-    for part in kept:
-        if part.position < part.earliest:
-            found = f"needs {part.partition} from offset {part.position}; kept are {part.earliest} and later"
-            yield Diagnosis(check, Severity.PROBLEM, found, "begin a new log, or restore a newer snapshot")
-        elif part.position > part.end:
-            found = (
-                f"needs {part.partition} from offset {part.position}; it ends at {part.end}: is it another?"
-            )
-            yield Diagnosis(check, Severity.PROBLEM, found, "begin a new log, or bring the topic back")
-    lost = any(not part.earliest <= part.position <= part.end for part in kept)
     left = [
         (part.written + retention[part.partition.topic] - now, part)
         for part in kept
         if part.written is not None and part.partition.topic in retention
     ]
-    if not lost:
-        yield _left(check, min(left, key=lambda one: one[0], default=None))
+    yield _left("recovery", min(left, key=lambda one: one[0], default=None))
 
 
 def _left(check: str, soonest: tuple[float, JournalExtent] | None) -> Diagnosis:

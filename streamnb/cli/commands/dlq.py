@@ -96,7 +96,7 @@ def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
     for name, value in letter.headers.items():
         if name not in {"reason", "path", "topic", "partition", "offset"}:
             print(f"        {printable(name)}: {printable(value)}")
-    print(f"now     {printable(now or 'it can be read: streamnb dlq replay sends it again')}\n")
+    print(f"now     {printable(now or 'it can be read: `streamnb dlq replay` sends it again')}\n")
     print(printable(summary["value"]))
     return 0
 

@@ -22,23 +22,28 @@ from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
 from streamnb.cli.checks.log_checks import (
     check_journal,
     check_recovery,
+    check_replay,
     check_snapshots,
     check_strays,
+    faulty,
     kept_of,
 )
 from streamnb.cli.checks.machine_checks import check_disk_space, check_sqlite, disk_space
 from streamnb.cli.topic_requirements import acls_of, group_of, planned_topics
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import positions_of
-from streamnb.engine.journal.journal_history import entries, find, last
-from streamnb.engine.journal.recovery import describe_changes
-from streamnb.engine.ports import Log, OutageListener
+from streamnb.engine.journal.journal_entries import missing_records
+from streamnb.engine.journal.journal_history import ForeignRecord, JournalEntry, entries, find, last
+from streamnb.engine.journal.recovery import describe_changes, standing
+from streamnb.engine.journal.recovery_faults import events_unlearned
+from streamnb.engine.ports import Log, OutageListener, Partition
 from streamnb.engine.topic_plan import FoundTopics
 from streamnb.errors import JournalError, LogError, SnapshotError
 from streamnb.event_logs.blocking_call import call_blocking
 from streamnb.event_logs.kafka.kafka_admin import KafkaAdmin, NotAuthorised
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.event_logs.sqlite.sqlite_store import wal_reset_bug
+from streamnb.formats.journal_record import JournalRecord
 from streamnb.formats.terminal_text import printable
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import context, factories
@@ -85,8 +90,9 @@ def _embedded(config: Config, timeout: float) -> Iterator[Diagnosis]:
         lambda: [check_disk_space("the log", disk_space(config.log.path.parent), _WAL_BYTES)],
     )
     if not config.log.path.exists():
-        do = "streamnb topics create, or streamnb replay"
+        do = "`streamnb topics create`, or `streamnb replay FILE`"
         yield Diagnosis("log", Severity.WARNING, f"the file {config.log.path} does not exist yet", do)
+        yield from finding_of("snapshots", lambda: _left_snapshots(config), Severity.PROBLEM)
         return
 
     def look() -> list[Diagnosis]:
@@ -94,13 +100,21 @@ def _embedded(config: Config, timeout: float) -> Iterator[Diagnosis]:
             missing = [name for _, name in config.topics.names if name not in log.topics()]
             if missing:
                 found = f"{config.log.path} has no topic {', '.join(missing)}"
-                return [Diagnosis("log", Severity.WARNING, found, "streamnb topics create")]
+                made = Diagnosis("log", Severity.WARNING, found, "`streamnb topics create`")
+                return [made, *(_left_snapshots(config) if config.topics.journal in missing else ())]
             findings = [
                 Diagnosis("log", Severity.OK, f"{config.log.path}, {pluralize(len(log.topics()), 'topic')}")
             ]
             return findings + list(_stream(config, log, {}))
 
     yield from finding_of("log", lambda: call_blocking(look, seconds=timeout * _READ_TIMES), Severity.PROBLEM)
+
+
+def _left_snapshots(config: Config) -> Iterator[Diagnosis]:
+    """Report snapshots without a journal."""
+    newest = SnapshotFolder(config.snapshot_folder).newest()
+    if newest is not None:
+        yield from check_journal(None, None, newest.snapshot.journal_n)
 
 
 def _library(config: Config) -> Diagnosis:
@@ -169,13 +183,11 @@ def _read(config: Config, found: FoundTopics) -> list[Diagnosis]:
 
 
 def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterator[Diagnosis]:
+    """Check what a start would do, in its order, up to the first fault that it would refuse."""
     partition = log.partitions(config.topics.journal)[0]
     end = last(log, partition)
-    if end is None:
-        yield Diagnosis("journal", Severity.OK, "empty: nothing has been learned yet")
-        return
-    yield _configuration(config, log)
-    first = next(entries(log, partition))
+    if end is not None:
+        yield _configuration(config, log)
     folder = SnapshotFolder(config.snapshot_folder)
     try:
         newest = folder.newest()
@@ -184,14 +196,42 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
         return
     n = None if newest is None else newest.snapshot.journal_n
     yield from check_snapshots(() if newest is None else newest.damaged)
+    if end is None:
+        yield from check_journal(None, None, n)
+        return
+    first = next(entries(log, partition))
     start = first if n is None else find(log, partition, n)
-    read = entries(log, partition, None if start is None else start.offset)
-    strays = [stray for entry in read for stray in entry.strays]
+    strays: list[ForeignRecord] = []
+    read = _read_journal(log, partition, None if start is None else start.offset, strays)
+    faults = list(check_replay(read, -1 if n is None else n, log.offsets))
     yield from check_journal(first.record, end.record, n)
     if start is None:
         return
     yield from check_strays(strays)
-    yield from check_recovery(kept_of(log, positions_of(start.record)), retention, time.time())
+    yield from faults or _unlearned(config, log, start, retention)
+
+
+def _read_journal(
+    log: Log, journal: Partition, offset: int | None, strays: list[ForeignRecord]
+) -> Iterator[JournalRecord]:
+    for entry in entries(log, journal, offset):
+        strays += entry.strays
+        yield entry.record
+
+
+def _unlearned(
+    config: Config, log: Log, start: JournalEntry, retention: Mapping[str, float]
+) -> Iterator[Diagnosis]:
+    try:
+        identity = factories.identity(config)
+        missing = missing_records(log, standing(log, factories.snapshots(config), identity), identity)
+    except JournalError as error:
+        yield Diagnosis("recovery", Severity.PROBLEM, str(error))
+        return
+    if missing:
+        yield faulty("recovery", events_unlearned(missing))
+    else:
+        yield from check_recovery(kept_of(log, positions_of(start.record)), retention, time.time())
 
 
 def _configuration(config: Config, log: Log) -> Diagnosis:

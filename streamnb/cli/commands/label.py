@@ -159,7 +159,7 @@ def _read(raw: bytes, config: Config) -> LabelRecord | Retraction:
 
 def _given(options: argparse.Namespace, config: Config) -> LabelRecord | Retraction:
     if options.id is None or (options.label is None) == (not options.withdraw):
-        raise ConfigError("expected ID LABEL, or ID --withdraw, or --file FILE; see streamnb label --help")
+        raise ConfigError("expected ID LABEL, or ID --withdraw, or --file FILE; see `streamnb label --help`")
     if options.withdraw and options.weight != 1.0:
         raise ConfigError("--weight: what is withdrawn has none; leave it out, or give a LABEL")
     source = UNNAMED if options.source is None else options.source

@@ -80,7 +80,7 @@ def _print_addresses(config: Config, options: argparse.Namespace) -> None:
     text = f"{url}: reads {', '.join(topics.read)}, writes {written}"
     emit(Message("topics-used", text, log=url, reads=list(topics.read), writes=written))
     if options.config is None and not options.until_end:
-        text = f"feed it: streamnb replay FILE --log {url}; see it: streamnb dashboard --log {url}"
+        text = f"feed it: `streamnb replay FILE --log {url}`; see it: `streamnb dashboard --log {url}`"
         emit(Message("next-commands", text, log=url))
 
 

@@ -36,7 +36,9 @@ def run(options: argparse.Namespace) -> int:
             log = context.open_log(config, waiting)
             assert isinstance(log, KafkaLog)  # noqa: S101
             with closing(log):
-                factories.check_topics(config, log, accepts_loss=options.accept_loss, command="score")
+                factories.check_topics(
+                    config, log, accepts_loss=options.accept_loss, remedy="`streamnb score --accept-loss`"
+                )
                 factories.fitted(config, log)  # the batch size depends on limits of the topics
                 if stop.interrupts(lambda: warm_up(config, sensor.heartbeat)):
                     return 0

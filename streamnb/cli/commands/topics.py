@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
 from streamnb.cli.topic_requirements import _MEANINGS, acls_of_all, planned_topics
 from streamnb.config import Config
-from streamnb.engine.topic_plan import Difference, FoundTopics, TopicAdmin, TopicSpec, differences
+from streamnb.engine.topic_plan import Difference, FoundTopics, TopicAdmin, TopicSpec, differences, fitted_to
 from streamnb.errors import ConfigError, LogError, Unavailable
 from streamnb.reports.text_columns import table
 from streamnb.runtime import context
@@ -92,7 +92,7 @@ def _row(topic: TopicSpec, found: FoundTopics) -> TopicRow:
 
 def _look(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[TopicRow]:
     found = admin.topics([topic.name for topic in planned])
-    return [_row(topic, found) for topic in planned]
+    return [_row(topic, found) for topic in fitted_to(planned, found.topics)]
 
 
 def _create(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[TopicRow]:

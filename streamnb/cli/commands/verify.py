@@ -74,8 +74,8 @@ def _refuse_sums(config: Config, log: Log) -> None:
     if (found := next((one for one in first if one.merged or one.kind == "commit"), None)) and found.merged:
         raise JournalError(
             f"topic {config.topics.journal!r} holds sums of the models of shards, and no event is "
-            "learned by it: verify each shard, by its own configuration; `streamnb model diff` compares what "
-            "is published with a sum that is written now (`streamnb model merge --out`)"
+            "learned by it: verify each shard, by its own configuration; `streamnb model diff A B` compares "
+            "what is published with a sum that is written now (`streamnb model merge --out FILE SHARD`)"
         )
 
 

@@ -112,7 +112,7 @@ def _refused(
     strays_before = _describe_foreign_records(strays, "before it, at")
     said = "; ".join([f"{journal} offset {offset}: {fault}", *strays_before])
     if before is not None and isinstance(record, JournalRecord) and record.n <= before.n:
-        return f"{said}; if it is a copy, or another model's: streamnb journal skip {offset}"
+        return f"{said}; if it is a copy, or another model's: `streamnb journal skip {offset}`"
     return f"{said}; bring the journal back as it was, or begin a new log"
 
 
@@ -123,7 +123,7 @@ def _unfollowed(journal: Partition, strays: Sequence[ForeignRecord], n: int) -> 
         offsets = f"{strays[0].offset}-{strays[-1].offset}"
     return (
         f"after journal record {n}, {what}; if another program wrote that (else record {n + 1} is damaged): "
-        f"streamnb journal skip {offsets}"
+        f"`streamnb journal skip {offsets}`"
     )
 
 

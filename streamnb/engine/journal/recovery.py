@@ -11,7 +11,6 @@ from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint, origin_of
 from streamnb.engine.journal.job_identity import JobIdentity, JournalOrigin
 from streamnb.engine.journal.journal_history import (
     ForeignRecord,
-    JournalEntry,
     entries,
     find,
     is_on,
@@ -19,6 +18,7 @@ from streamnb.engine.journal.journal_history import (
     path_to,
     with_heartbeat,
 )
+from streamnb.engine.journal.recovery_faults import journal_fault
 from streamnb.engine.journal.slice_replay import SliceReader, processed
 from streamnb.engine.journal.snapshot_store import FoundSnapshot, NoSnapshots, Snapshots
 from streamnb.engine.ports import Log, NewRecord, Partition
@@ -226,12 +226,9 @@ def _start_from(log: Log, journal: Partition, kept: FoundSnapshot | None, passin
     snapshot = None if kept is None else kept.snapshot
     if snapshot is None:
         first = next(entries(log, journal), None)
-        if first is not None and first.record.n != 0:
+        if first is not None and (fault := journal_fault(first.record, first.record, None)) is not None:
             before = "".join(f"; {journal} offset {at}: {what}" for at, what in first.strays)
-            raise JournalError(
-                f"the journal begins with record {first.record.n}, and there is no snapshot to begin with: "
-                f"bring one back, or begin a new log{before}"
-            )
+            raise JournalError(f"{fault}{before}")
         if first is not None and first.record.kind != "genesis":
             raise JournalError("the journal does not begin with its genesis")
         return _Start(BEFORE, None, None)
@@ -239,8 +236,9 @@ def _start_from(log: Log, journal: Partition, kept: FoundSnapshot | None, passin
     if found is None:
         for _ in entries(log, journal, passing=passing):
             pass  # an unreadable record is reported first: it may be the missing record
-        first = next(entries(log, journal), None)
-        raise JournalError(_missing(snapshot.journal_n, first, last(log, journal)))
+        ends = next(entries(log, journal), None), last(log, journal)
+        oldest, newest = (None if end is None else end.record for end in ends)
+        raise JournalError(str(journal_fault(oldest, newest, snapshot.journal_n)))
     if found.record.digest != snapshot.digest:
         raise JournalError(f"the snapshot at journal record {snapshot.journal_n} belongs to another journal")
     return _Start(Checkpoint.at(found.record, origin_of(snapshot)), found.offset, snapshot)
@@ -262,24 +260,6 @@ def _load(learner: EventProcessor, snapshot: Snapshot) -> None:
             f"the snapshot at journal record {snapshot.journal_n}: {error}; "
             "move it away, and the model is built again from an older one, or from the journal"
         ) from error
-
-
-def _missing(n: int, first: JournalEntry | None, end: JournalEntry | None) -> str:
-    """Explain why the journal lacks the record of a snapshot."""
-    if first is None or end is None:
-        return (
-            f"there is a snapshot at journal record {n}, but the journal is empty: "
-            "the log was replaced; move the snapshots away to begin again"
-        )
-    if n > end.record.n:
-        return (
-            f"the snapshot stands at journal record {n}, beyond the journal's end {end.record.n}: "
-            "it is another journal's, or this one was cut short; move it away to go on without it"
-        )
-    return (
-        f"the snapshot stands at journal record {n}, but the journal begins with {first.record.n}: "
-        f"record {n} itself is needed; bring a newer snapshot back, or begin a new log"
-    )
 
 
 class JournalTail:
@@ -407,6 +387,7 @@ class _JournalReplay:
             _load(self.learner, start.snapshot)
         checkpoint = start.checkpoint
         journal = self.log.partitions(self.identity.journal)[0]
+        self._slices.start = checkpoint.n
         for entry in with_heartbeat(entries(self.log, journal, start.offset), self.heartbeat):
             if entry.offset == start.offset:
                 continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from streamnb.engine.journal.recovery_faults import events_needed
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import JournalError, OutOfRange
@@ -34,10 +35,13 @@ class SliceReader:
 
     Args:
         log: the log of the slices.
+
+    Attributes:
+        start: journal record of the state with which the replay begins, -1 for none; errors name it.
     """
 
     def __init__(self, log: Log) -> None:
-        self._log = log
+        self._log, self.start = log, -1
         self._ahead: dict[Partition, deque[Record]] = {}
 
     def of(self, record: JournalRecord) -> list[Record]:
@@ -52,12 +56,7 @@ class SliceReader:
         try:
             records = self._take(partition, ahead, part)
         except OutOfRange as error:
-            raise JournalError(
-                f"journal record {n} needs {part.topic}/{part.partition} from offset {part.first} to "
-                f"{part.next}, which the log no longer holds ({error}); "
-                "bring a newer snapshot back, or leave this state for an earlier one: "
-                "streamnb snapshot rollback --without-return"
-            ) from error
+            raise JournalError(str(events_needed(n, part, self.start))) from error
         if len(records) != part.count or crc(r.value for r in records) != part.crc:
             raise JournalError(
                 f"journal record {n}: {part.topic}/{part.partition} from offset {part.first} to {part.next} "

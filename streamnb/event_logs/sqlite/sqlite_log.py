@@ -31,7 +31,7 @@ from streamnb.engine.ports import (
     WriteRequest,
     check_since,
 )
-from streamnb.engine.topic_plan import FoundTopic, FoundTopics, TopicLoss, TopicSpec
+from streamnb.engine.topic_plan import FoundTopic, FoundTopics, TopicSpec
 from streamnb.errors import Fenced, LogError, NotElected, UnknownTopic
 from streamnb.event_logs.sqlite.sqlite_requests import SqliteRequests
 from streamnb.event_logs.sqlite.sqlite_store import CHECKPOINT_BYTES, FETCH_BYTES, OffsetRange, SqliteStore
@@ -228,14 +228,6 @@ class SqliteLog(Log):
         return {topic: self.topic_id(topic) for topic in topics if topic in there}
 
     # Reading
-
-    def losses(self, topics: Mapping[str, str]) -> Sequence[TopicLoss]:  # noqa: ARG002  the port's name
-        """Return nothing: an embedded log keeps all records."""
-        return ()
-
-    def missing(self, partition: Partition, first: int, end: int, most_bytes: int) -> tuple[int, int]:  # noqa: ARG002
-        """Return 0: offsets have no gaps."""
-        return 0, end
 
     def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:  # noqa: ARG002  the port's name
         """Return no limits: a record may have any size."""

@@ -110,7 +110,7 @@ class StateReplay:
         later = max(seen.program, seen.adopted)
         if seen.adopted == later >= 0:
             text = f"the state up to journal record {later}, which installed a retrained model"
-            return later, f"{text}: check it with streamnb verify --rebuilt"
+            return later, f"{text}: check it with `streamnb verify --rebuilt`"
         if later >= 0:
             return later, f"the state up to journal record {later}, learned by another version of the program"
         if not seen.is_whole:

@@ -113,7 +113,7 @@ def test_a_topic_that_is_missing(role):
     del found[role]
     (finding,) = [finding for finding in of_topics(found) if finding.state is not OK]
     assert (finding.check, finding.state) == (f"topic {role}", PROBLEM)
-    assert finding.do == "streamnb topics create"
+    assert finding.do == "`streamnb topics create`"
 
 
 def test_a_topic_that_is_hidden():
@@ -134,8 +134,8 @@ HARM = [
     ("events", {"cleanup.policy": "compact"}, {}, PROBLEM, "cleanup.policy is compact"),
     ("events", {"cleanup.policy": "compact,delete"}, {}, PROBLEM, "cleanup.policy is compact,delete"),
     ("predictions", {"cleanup.policy": "compact"}, {}, PROBLEM, "cleanup.policy is compact"),
-    ("journal", {"retention.ms": "604800000"}, {}, PROBLEM, "retention.ms is 604800000"),
-    ("journal", {"retention.bytes": "1000000"}, {}, PROBLEM, "retention.bytes is 1000000"),
+    ("journal", {"retention.ms": "604800000"}, {}, WARNING, "retention.ms is 604800000"),
+    ("journal", {"retention.bytes": "1000000"}, {}, WARNING, "retention.bytes is 1000000"),
     ("journal", {"unclean.leader.election.enable": "true"}, {}, WARNING, "unclean.leader.election"),
     ("predictions", {"max.message.bytes": "20000"}, {}, WARNING, "max.message.bytes is 20000"),
     ("metrics", {"max.message.bytes": "20000"}, {}, WARNING, "max.message.bytes is 20000"),
@@ -321,7 +321,7 @@ def test_a_journal_that_was_trimmed_behind_a_snapshot(snapshot):
 def test_a_snapshot_beyond_the_journal():
     (finding,) = check_journal(journal_record(0), journal_record(7), 8)
     assert finding.state is PROBLEM
-    assert "another log" in finding.do
+    assert "another journal's" in finding.do
 
 
 HOUR = 3600.0
@@ -336,8 +336,6 @@ EVENTS = Partition("events", 0)
         (JournalExtent(EVENTS, 5, 0, 9, -90 * HOUR), {"events": 12 * HOUR}, WARNING, "for 0.0 h more"),
         (JournalExtent(EVENTS, 5, 0, 9, 0.0), {}, OK, "every event"),
         (JournalExtent(EVENTS, 5, 5, 5, None), {"events": 1.0}, OK, "every event"),
-        (JournalExtent(EVENTS, 5, 6, 9, None), {"events": 48 * HOUR}, PROBLEM, "from offset 5; kept are 6"),
-        (JournalExtent(EVENTS, 10, 0, 9, None), {}, PROBLEM, "ends at 9"),
     ],
 )
 def test_what_a_recovery_finds(kept, retention, state, said):
@@ -351,8 +349,6 @@ def test_the_partition_that_is_worst_off_counts():
     parts = [JournalExtent(other, 5, 0, 9, 0.0), JournalExtent(EVENTS, 5, 0, 9, 0.0)]
     (finding,) = check_recovery(parts, {"events": 30 * HOUR, "other": 90 * HOUR}, 0.0)
     assert "events/0 keeps them for 30.0 h" in finding.found
-    findings = check_recovery([*parts, JournalExtent(EVENTS, 5, 7, 9, None)], {}, 0.0)
-    assert [finding.state for finding in findings] == [PROBLEM]
 
 
 # -- this machine -------------------------------------------------------------------------------------------
@@ -476,7 +472,7 @@ def test_the_embedded_log_lost_what_a_recovery_needs(capsys, tmp_path):
         trim(log, Partition("events", 0), 10)
     code, found = doctor(capsys, *flags)
     assert code == 1
-    assert "from offset 0; kept are 10" in found["recovery"][0].found
+    assert "needs events/0 from offset 0 to 30, which the log no longer holds" in found["recovery"][0].found
 
 
 def test_a_damaged_end_of_the_journal_is_named_before_the_snapshot_beyond_it(capsys, tmp_path):
@@ -539,7 +535,7 @@ def test_the_table(capsys, tmp_path):
     assert main(["doctor", "--log", f"sqlite:///{tmp_path}/log.db"]) == 0
     out = capsys.readouterr().out
     assert "warning" in out
-    assert "streamnb topics create" in out
+    assert "`streamnb topics create`" in out
 
 
 def test_a_cluster_that_does_not_answer(capsys):
@@ -613,7 +609,7 @@ def test_after_learning(capsys, tmp_path, flags):
     ("role", "settings", "state"),
     [
         ("mails", {"cleanup_policy": "compact"}, PROBLEM),
-        ("journal", {"retention_ms": "3600000"}, PROBLEM),
+        ("journal", {"retention_ms": "3600000"}, WARNING),
         ("dead_letters", {"max_message_bytes": "1048588"}, PROBLEM),
         ("journal", {"unclean_leader_election_enable": "true"}, WARNING),
     ],
@@ -645,7 +641,7 @@ def test_a_topic_was_deleted(capsys, flags, admin):
     code, found = doctor(capsys, *flags)
     assert code == 1
     assert found[f"topic {mails}"] == [
-        Diagnosis(f"topic {mails}", PROBLEM, "not there", "streamnb topics create")
+        Diagnosis(f"topic {mails}", PROBLEM, "not there", "`streamnb topics create`")
     ]
 
 
@@ -690,7 +686,7 @@ def test_retention_has_taken_what_a_recovery_needs(capsys, tmp_path, flags, admi
     admin.delete_records({TopicPartition(*partition): 3})
     code, found = doctor(capsys, *flags)
     assert code == 1
-    assert f"needs {mails}/{partition.number} from offset 0; kept are 3" in found["recovery"][0].found
+    assert f"needs {mails}/{partition.number} from offset 0 to " in found["recovery"][0].found
 
 
 def test_a_recovery_that_must_not_wait_long(capsys, tmp_path, flags, admin):

@@ -397,7 +397,7 @@ def refused(open_log, folder):
     with pytest.raises(JournalError) as refusal:
         started(open_log, folder, None, learner=new_learner(), identity=IDENTITY, topics=TOPICS)
     assert journal(open_log) == before
-    assert str(refusal.value).endswith("bring them back, or go on without them: streamnb run --accept-loss")
+    assert str(refusal.value).endswith("bring them back, or go on without them: `streamnb run --accept-loss`")
     return str(refusal.value).split("; ")[:-1]
 
 
@@ -450,7 +450,7 @@ def test_retention_that_overtakes_a_learner_is_told_with_what_is_gone_and_what_t
     assert told.startswith("events/0: offsets 30 to 49 were deleted before they were learned; ")
     assert "topics.retention" in told
     assert "streamnb topics plan" in told
-    assert told.endswith("bring them back, or go on without them: streamnb run --accept-loss")
+    assert told.endswith("bring them back, or go on without them: `streamnb run --accept-loss`")
     after_loss(open_log, tmp_path / "s", {"events": {"0": 50}}, [told.split("; ", maxsplit=1)[0]])
 
 
