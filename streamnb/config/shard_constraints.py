@@ -42,7 +42,8 @@ def refuse_in_parts(config: Config, what: str, more: Mapping[str, str] = Mapping
 def refuse_of_shards(config: Config, *, adds: bool = True) -> None:
     """Do the same for learners that read some partitions each, and for the sum of their models.
 
-    A model that is only read, and not added, may have been learned within a budget of memory.
+    A model that is only read, and not added, may have been learned within a budget of memory, with late
+    labels, or with what else depends on the order.
     """
     of_late = config.decision.priors == "windowed"
     acts = any(monitor.action for monitor in config.monitors)
@@ -52,5 +53,11 @@ def refuse_of_shards(config: Config, *, adds: bool = True) -> None:
         "decision.novelty": "typicality is learned in order" if config.decision.novelty else "",
     }
     if not adds:
-        config = replace(config, memory=replace(config.memory, budget=0))
+        config = replace(
+            config,
+            memory=replace(config.memory, budget=0),
+            topics=replace(config.topics, labels=""),
+            events=replace(config.events, repeats="learn"),
+        )
+        more = {}
     refuse_in_parts(config, "shards", more)

@@ -50,6 +50,7 @@ def differences(before: StateAt, after: StateAt, top: int) -> dict[str, Any]:
         "classes": [{"label": str(label), **sides} for label, sides in weights],
         "attributes": _met_and_gone(before, after, old, new),
         "strongest": _strongest(old, new, top),
+        "counts": _n_changed(old, new),
         "numbers": [
             {"label": str(label), "attribute": str(name), **sides}
             for (label, name), sides in _moved(_numbers(_statistics(then)), _numbers(_statistics(now)))
@@ -152,6 +153,14 @@ class _CountTable:
         return found
 
 
+def _n_changed(old: _CountTable, new: _CountTable) -> int:
+    """Return how many counts of a word or value in a class differ."""
+    keys = list({**old.rows, **new.rows})
+    rows, later = old.rows_of(keys), new.rows_of(keys)
+    labels = {**old.labels, **new.labels}
+    return sum(int((old.count_of(rows, one) != new.count_of(later, one)).sum()) for one in labels)
+
+
 def _strongest(old: _CountTable, new: _CountTable, top: int) -> list[dict[str, Any]]:
     keys = list({**old.rows, **new.rows})
     rows, later = old.rows_of(keys), new.rows_of(keys)
@@ -212,7 +221,9 @@ def print_differences(answer: Mapping[str, Any], titles: Sequence[str] = ()) -> 
     _print_rows(_each_side(answer["posterior"], _shown), ("hypothesis", "before", "after"))
     _print_rows(answer["classes"], ("label", "before", "after"))
     _print_rows(answer["strongest"], ("label", "attribute", "value", "before", "after"))
-    numbers = _each_side(answer["numbers"], _number)
+    if (more := answer["counts"] - len(answer["strongest"])) > 0:
+        print(f"... and {more:,} more, of {answer['counts']:,} counts that differ (--top N)")
+    numbers = [_distinct(row) for row in answer["numbers"]]
     _print_rows(numbers[:_MOST], ("label", "attribute", "before", "after"))
     if len(numbers) > _MOST:
         print(f"... and {len(numbers) - _MOST:,} more, of {len(numbers):,} means and deviations")
@@ -227,8 +238,17 @@ def _print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> No
         print("\n" + table(([_short(row[column]) for column in columns] for row in rows), columns))
 
 
-def _number(side: Mapping[str, float] | None) -> str:
-    return "" if side is None else f"{side['weight']:g} of {side['mean']:.7g} +- {side['deviation']:.7g}"
+def _distinct(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the row with each side as text, with the digits in which the sides differ."""
+    usual, exact = ({key: _number(row[key], n) for key in ("before", "after")} for n in (7, 17))
+    return {**row, **(exact if usual["before"] == usual["after"] else usual)}
+
+
+def _number(side: Mapping[str, float] | None, digits: int) -> str:
+    if side is None:
+        return ""
+    mean, deviation = (f"{side[key]:.{digits}g}" for key in ("mean", "deviation"))
+    return f"{side['weight']:g} of {mean} +- {deviation}"
 
 
 def _short(value: object) -> object:

@@ -336,7 +336,7 @@ def _watch(
     @app.get("/ready", include_in_schema=False)
     async def ready(response: Response) -> dict[str, Any]:
         response.status_code = 200 if replica.is_ready else _NOT_READY
-        return stands()
+        return stands() | ({"reason": replica.reason} if replica.following is None else {})
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:

@@ -81,6 +81,12 @@ class Replica(FollowerThread):
         """The reason for a missing model."""
         return self.problem or "The model is loading"
 
+    @property
+    def reason(self) -> str:
+        """The reason for a missing model, also between the queries of a page."""
+        rests = self._rests and not self.problem and time.monotonic() > self._wanted_until
+        return "The model is loaded when a request needs it" if rests else self.status
+
     def wake(self) -> None:
         """Follow for a while, if it rests."""
         self._wanted_until = max(self._wanted_until, time.monotonic() + REST_SECONDS)

@@ -84,7 +84,7 @@ def _diff(options: argparse.Namespace) -> int:
     else:
         print_differences(answer, (options.before, options.after))
     found = [one for one in answer.values() if isinstance(one, list)]
-    return 1 if any(found) or any((answer["attributes"] or {}).values()) else 0
+    return 1 if any(found) or answer["counts"] or any((answer["attributes"] or {}).values()) else 0
 
 
 def _state_at(place: str) -> StateAt:

@@ -12,25 +12,28 @@ from itertools import islice
 
 import msgspec
 
+from streamnb.config import Config, TopicsConfig
 from streamnb.engine.ports import Log, Partition, Record, between
-from streamnb.errors import OutOfRange, UnknownTopic
+from streamnb.errors import ConfigError, OutOfRange, UnknownTopic
 from streamnb.formats.terminal_text import note
 from streamnb.runtime import context
 from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import did_you_mean
 
 _AT_ONCE = 1000
+_OPTIONAL = frozenset({"labels", "alerts", "tenants", "requests"})
 _TURN_SECONDS = 0.2
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the records of a topic, partition by partition, or follow it; nothing is created or changed."""
     config = context.load_config(options)
+    topic = _configured(config, options.topic)
     with closing(context.existing_log(config)) as log:
         if options.follow:
-            records = followed(log, options.topic, options.start)
+            records = followed(log, topic, options.start)
         else:
-            records = records_of(log, options.topic, defaultdict(lambda: options.start or 0))
+            records = records_of(log, topic, defaultdict(lambda: options.start or 0))
             records = latest(records) if options.latest else records
         is_empty = not (options.start or options.follow)
         try:
@@ -41,17 +44,33 @@ def run(options: argparse.Namespace) -> int:
                     sys.stdout.buffer.flush()
         except UnknownTopic as error:
             known = [name for _, name in config.topics.names]
-            if options.topic in known:
+            if topic in known:
                 raise
             raise UnknownTopic(
-                f"there is no topic {options.topic!r}, nor does the configuration name it"
-                f"{did_you_mean(options.topic, known)}; it names {', '.join(known)}"
+                f"there is no topic {topic!r}, nor does the configuration name it"
+                f"{did_you_mean(topic, known)}; it names {', '.join(known)}"
             ) from error
-        if is_empty and options.topic == config.topics.predictions:
-            text = f"{options.topic} has no record yet: does `streamnb run` run?"
-            note(Message("topic-empty", text, topic=options.topic))
+        if is_empty and topic == config.topics.predictions:
+            text = f"{topic} has no record yet: does `streamnb run` run?"
+            note(Message("topic-empty", text, topic=topic))
     sys.stdout.flush()  # here, because a closed pipe would be an error at the interpreter's exit
     return 0
+
+
+def _configured(config: Config, given: str) -> str:
+    """Return the topic of a role such as "alerts", unless the configuration names a topic so.
+
+    Raises ConfigError for a role with several topics, and for one that is not configured.
+    """
+    role, names = given.replace("-", "_"), config.topics.names
+    if given in {name for _, name in names} or role not in TopicsConfig.__struct_fields__:
+        return given
+    found = [name for key, name in names if key == role]
+    if not found and role in _OPTIONAL:
+        raise ConfigError(f"topics.{role} is not set{', for there are no [[monitors]]' * (role == 'alerts')}")
+    if len(found) > 1:
+        raise ConfigError(f"topics.{role} names several topics: read one of {', '.join(found)}")
+    return found[0] if found else given
 
 
 def records_of(log: Log, topic: str, start: Mapping[Partition, int]) -> Iterator[Record]:

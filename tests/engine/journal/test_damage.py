@@ -314,7 +314,7 @@ def test_a_full_log_ends_the_learner_and_all_goes_on_once_there_is_room(tmp_path
         capsys.readouterr()
         assert program.main(["run", "--until-end", *flags]) == 1
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-1].startswith("streamnb: ")
+    assert " error command-failed " in lines[-1]
     assert "log.db: the disk is full" in lines[-1]
     with SqliteLog(tmp_path / "log.db") as log:
         commits = [decode_journal(record.value) for record in read_topic(log, "journal")]
