@@ -50,7 +50,6 @@ def differences(before: StateAt, after: StateAt, top: int) -> dict[str, Any]:
         "classes": [{"label": str(label), **sides} for label, sides in weights],
         "attributes": _met_and_gone(before, after, old, new),
         "strongest": _strongest(old, new, top),
-        "counts": _n_changed(old, new),
         "numbers": [
             {"label": str(label), "attribute": str(name), **sides}
             for (label, name), sides in _moved(_numbers(_statistics(then)), _numbers(_statistics(now)))
@@ -153,8 +152,10 @@ class _CountTable:
         return found
 
 
-def _n_changed(old: _CountTable, new: _CountTable) -> int:
+def n_changed(before: StateAt, after: StateAt) -> int:
     """Return how many counts of a word or value in a class differ."""
+    statistics = (_statistics(state.learner) or SufficientStatistics() for state in (before, after))
+    old, new = map(_CountTable, statistics)
     keys = list({**old.rows, **new.rows})
     rows, later = old.rows_of(keys), new.rows_of(keys)
     labels = {**old.labels, **new.labels}
@@ -221,7 +222,7 @@ def print_differences(answer: Mapping[str, Any], titles: Sequence[str] = ()) -> 
     _print_rows(_each_side(answer["posterior"], _shown), ("hypothesis", "before", "after"))
     _print_rows(answer["classes"], ("label", "before", "after"))
     _print_rows(answer["strongest"], ("label", "attribute", "value", "before", "after"))
-    if (more := answer["counts"] - len(answer["strongest"])) > 0:
+    if (more := answer.get("counts", 0) - len(answer["strongest"])) > 0:
         print(f"... and {more:,} more, of {answer['counts']:,} counts that differ (--top N)")
     numbers = [_distinct(row) for row in answer["numbers"]]
     _print_rows(numbers[:_MOST], ("label", "attribute", "before", "after"))

@@ -141,13 +141,14 @@ def objects_of_any(text):
 @pytest.mark.parametrize("to", ["pipe", "file"])
 def test_lines_of_threads_and_processes_never_mix(tmp_path, to):
     program = (
-        "import threading\n"
+        "import sys, threading\n"
         "from streamnb.config import LogOutputConfig\n"
         "from streamnb.formats.terminal_text import emit\n"
         "from streamnb.telemetry.log_output import OUTPUT\n"
         "from streamnb.values.messages import Message\n"
         "def many(k):\n"
         "    for i in range(300): emit(Message('log-reachable', chr(97 + k) * (37 * i % 3600), k=k, i=i))\n"
+        "print('ready', flush=True); sys.stdin.read()\n"
         "with OUTPUT.attached():\n"
         "    OUTPUT.configure(LogOutputConfig(format='json'))\n"
         "    ts = [threading.Thread(target=many, args=(k,)) for k in range(4)]\n"
@@ -162,7 +163,12 @@ def test_lines_of_threads_and_processes_never_mix(tmp_path, to):
         reader.start()
     else:
         write = os.open(path, os.O_WRONLY | os.O_APPEND)
-    begun = [subprocess.Popen([sys.executable, "-c", program], stderr=write) for _ in range(2)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    begun = [subprocess.Popen([sys.executable, "-c", program], stderr=write, **pipes) for _ in range(2)]
+    assert [one.stdout.readline() for one in begun] == [b"ready\n"] * 2
+    for one in begun:
+        one.stdin.close()
+        one.stdout.close()
     os.close(write)
     assert [one.wait(60) for one in begun] == [0, 0]
     if to == "pipe":

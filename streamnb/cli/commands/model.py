@@ -32,7 +32,7 @@ from streamnb.formats.terminal_text import emit
 from streamnb.merging.merged_model_publishing import MergedModelPublisher
 from streamnb.merging.shard_states import ShardState, merged, of_learner, state_of_source
 from streamnb.persistence.snapshot_folder import save_file
-from streamnb.reports.state_diff import StateAt, differences, print_differences
+from streamnb.reports.state_diff import StateAt, differences, n_changed, print_differences
 from streamnb.runtime import context, factories
 from streamnb.runtime.shutdown import Stop
 from streamnb.telemetry.worker_observers import OutageReporter, watched
@@ -76,7 +76,7 @@ def _write(state: ShardState, options: argparse.Namespace) -> None:
 
 def _diff(options: argparse.Namespace) -> int:
     before, after = map(_state_at, (options.before, options.after))
-    answer = differences(before, after, options.top)
+    answer = differences(before, after, options.top) | {"counts": n_changed(before, after)}
     for side in ("before", "after"):
         answer[side] = {key: answer[side][key] for key in ("learned", "classes", "attributes")}
     if options.json:

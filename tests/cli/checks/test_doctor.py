@@ -535,7 +535,7 @@ def test_the_table(capsys, tmp_path):
     assert main(["doctor", "--log", f"sqlite:///{tmp_path}/log.db"]) == 0
     out = capsys.readouterr().out
     assert "warning" in out
-    assert "`streamnb topics create`" in out
+    assert f"`streamnb topics create --log sqlite:///{tmp_path}/log.db`" in out
 
 
 def test_a_cluster_that_does_not_answer(capsys):
