@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from streamnb.errors import Fenced, Unavailable
-
-if TYPE_CHECKING:  # it needs this module
-    from streamnb.engine.topic_plan import TopicLoss
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -162,6 +159,37 @@ class OutageListener:
 
     def reachable(self, seconds: float) -> None:
         """Observe that the log answers again, `seconds` after the first failure."""
+
+
+class Difference(NamedTuple):
+    """A difference from the plan in ``partitions``, ``replication`` or a setting."""
+
+    what: str
+    planned: str
+    found: str
+
+
+class TopicLoss(NamedTuple):
+    """A setting by which a topic loses records that a learner needs.
+
+    Attributes:
+        topic: name of the topic.
+        difference: the setting.
+        why: the consequence.
+        is_fatal: whether `run` refuses it, and `doctor` calls it a problem.
+        change: the command that changes the setting; empty if unknown.
+    """
+
+    topic: str
+    difference: Difference
+    why: str
+    is_fatal: bool
+    change: str = ""
+
+    def __str__(self) -> str:
+        """Return the finding and the remedy."""
+        text = f"topic {self.topic}: {self.difference.what} is {self.difference.found}: {self.why}"
+        return f"{text}; change it: `{self.change}`" if self.change else text
 
 
 class Log(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
-from streamnb.engine.ports import REQUEST_SECONDS
+from streamnb.engine.ports import REQUEST_SECONDS, Difference, TopicLoss
 
 HEADER_BYTES = 64 << 10
 """Bytes of a record other than its value: key, headers of a dead letter, Kafka's own."""
@@ -65,37 +65,6 @@ class FoundTopics(NamedTuple):
 
     topics: Mapping[str, FoundTopic]
     hidden: frozenset[str] = frozenset()
-
-
-class Difference(NamedTuple):
-    """A difference from the plan in ``partitions``, ``replication`` or a setting."""
-
-    what: str
-    planned: str
-    found: str
-
-
-class TopicLoss(NamedTuple):
-    """A setting by which a topic loses records that a learner needs.
-
-    Attributes:
-        topic: name of the topic.
-        difference: the setting.
-        why: the consequence.
-        is_fatal: whether `run` refuses it, and `doctor` calls it a problem.
-        change: the command that changes the setting; empty if unknown.
-    """
-
-    topic: str
-    difference: Difference
-    why: str
-    is_fatal: bool
-    change: str = ""
-
-    def __str__(self) -> str:
-        """Return the finding and the remedy."""
-        text = f"topic {self.topic}: {self.difference.what} is {self.difference.found}: {self.why}"
-        return f"{text}; change it: `{self.change}`" if self.change else text
 
 
 class Acl(NamedTuple):

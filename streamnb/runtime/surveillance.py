@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamnb.engine.journal.journal_entries import partitions_of, restate
-from streamnb.engine.ports import Partition
+from streamnb.engine.ports import Partition, TopicLoss
 from streamnb.engine.processing.metrics_reports import why_nothing_is_evicted
 from streamnb.engine.sensor import MOST_TENANTS
-from streamnb.engine.topic_plan import TopicLoss
 from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.runtime.committer import Committer
 from streamnb.runtime.record_reader import RecordReader

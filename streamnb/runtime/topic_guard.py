@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from streamnb.engine.journal.checkpoint import Checkpoint
 from streamnb.engine.journal.journal_topic import JournalTopic
-from streamnb.engine.topic_plan import TopicLoss
+from streamnb.engine.ports import TopicLoss
 from streamnb.errors import JournalError, UnknownTopic
 from streamnb.runtime.worker_context import WorkerContext
 from streamnb.values.messages import Message

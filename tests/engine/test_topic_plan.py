@@ -16,11 +16,10 @@ from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.cli.commands import topics
 from streamnb.cli.topic_requirements import acls_of
 from streamnb.config import load
-from streamnb.engine.ports import NewRecord, Partition, Transaction
+from streamnb.engine.ports import Difference, NewRecord, Partition, Transaction
 from streamnb.engine.topic_plan import (
     HEADER_BYTES,
     Acl,
-    Difference,
     FoundTopic,
     differences,
     fitted_to,

@@ -468,7 +468,7 @@ TWICE = [
     ("evaluate flat.jsonl --delimiter ;", "--delimiter: flat.jsonl has no cells, but is read as JSON lines"),
     ("evalute e.csv", "; did you mean evaluate?"),
     ("snapshot lists", "; did you mean list?"),
-    ("read prediction", "there is no topic 'prediction', nor does the configuration name it; did you mean predictions?; it names events,"),
+    ("read prediction", "topic 'prediction' does not exist, nor does the configuration name it; did you mean predictions?; it names events,"),
     ("evaluate e.csv --model streamnb:NaiveBays", "expected a name in streamnb; did you mean NaiveBayes?"),
 ]  # fmt: skip
 

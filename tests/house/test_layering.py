@@ -87,7 +87,7 @@ ONLY_IN = {
         "event_logs/kafka/leader_election.py",
         "event_logs/kafka/librdkafka_client.py",
         "event_logs/kafka/librdkafka_errors.py",
-        "event_logs/kafka/lost_transaction_markers.py",
+        "event_logs/kafka/lost_transaction_markers.py", "event_logs/kafka/missing_offsets.py",
         "event_logs/kafka/open_transactions.py",
         "event_logs/kafka/partition_sharing.py",
     },

@@ -26,6 +26,7 @@ TITLES = {"Errors": "error", "Warnings": "warning", "Information": "info"}
 EMITS = {
     "cli/__init__.py": {"parser.print_help"},  # usage, not a message
     "formats/terminal_text.py": {"LOGGER.getChild(message.event).log"},  # all messages come through here
+    "kernels/wheel.py": {"sys.stderr.write"},  # of a build, which is no command
     "persistence/model_files.py": {"warnings.warn"},  # of a `Message`, at the frame that loads
     "telemetry/watchdog.py": {"os.write"},  # of a `Message`: the lock of standard error may be held
     "values/messages.py": {"warnings.warn"},  # of a `Message`

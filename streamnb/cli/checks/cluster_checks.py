@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 from streamnb.cli.checks.diagnostics import Diagnosis, Severity
 from streamnb.cli.checks.kafka_tools import KafkaTools
-from streamnb.engine.ports import REQUEST_SECONDS
+from streamnb.engine.ports import REQUEST_SECONDS, Difference
 from streamnb.engine.topic_plan import (
     BATCH_BYTES,
     HEADER_BYTES,
     TENANT_BYTES,
     Acl,
-    Difference,
     FoundTopic,
     FoundTopics,
     TopicSpec,

@@ -7,7 +7,8 @@ from itertools import groupby
 from operator import itemgetter
 
 from streamnb.config import Config
-from streamnb.engine.topic_plan import Acl, Difference
+from streamnb.engine.ports import Difference
+from streamnb.engine.topic_plan import Acl
 from streamnb.event_logs.kafka.tool_command import ToolCommand
 
 _ANYBODY = "User:NAME"

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
             if topic in known:
                 raise
             raise UnknownTopic(
-                f"there is no topic {topic!r}, nor does the configuration name it"
+                f"topic {topic!r} does not exist, nor does the configuration name it"
                 f"{did_you_mean(topic, known)}; it names {', '.join(known)}"
             ) from error
         if is_empty and topic == config.topics.predictions:
@@ -67,7 +67,7 @@ def _configured(config: Config, given: str) -> str:
         return given
     found = [name for key, name in names if key == role]
     if not found and role in _OPTIONAL:
-        raise ConfigError(f"topics.{role} is not set{', for there are no [[monitors]]' * (role == 'alerts')}")
+        raise ConfigError(f"topics.{role} is not set{'; [[monitors]] set it' * (role == 'alerts')}")
     if len(found) > 1:
         raise ConfigError(f"topics.{role} names several topics: read one of {', '.join(found)}")
     return found[0] if found else given

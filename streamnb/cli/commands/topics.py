@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
 from streamnb.cli.topic_requirements import _MEANINGS, acls_of_all, planned_topics
 from streamnb.config import Config
-from streamnb.engine.topic_plan import Difference, FoundTopics, TopicAdmin, TopicSpec, differences, fitted_to
+from streamnb.engine.ports import Difference
+from streamnb.engine.topic_plan import FoundTopics, TopicAdmin, TopicSpec, differences, fitted_to
 from streamnb.errors import ConfigError, LogError, Unavailable
 from streamnb.reports.text_columns import table
 from streamnb.runtime import context

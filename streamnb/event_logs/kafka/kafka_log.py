@@ -28,12 +28,13 @@ from streamnb.engine.ports import (
     Owner,
     Partition,
     Record,
+    TopicLoss,
     Transaction,
     WriteOutcome,
     WriteRequest,
     check_since,
 )
-from streamnb.engine.topic_plan import TopicLoss, losses
+from streamnb.engine.topic_plan import losses
 from streamnb.errors import Fenced, LogError
 from streamnb.event_logs.kafka.client_interface import Library, Producer
 from streamnb.event_logs.kafka.consumer_group import nobody_in

@@ -51,7 +51,7 @@ def test_a_role_means_the_configured_topic(told):
     code, _, err = told("read", "tenants", "--config", "c.toml")
     assert (code, err) == (2, "streamnb: topics.tenants is not set\n")
     code, _, err = told("read", "alerts")
-    assert (code, err) == (2, "streamnb: topics.alerts is not set, for there are no [[monitors]]\n")
+    assert (code, err) == (2, "streamnb: topics.alerts is not set; [[monitors]] set it\n")
 
 
 def test_a_topic_that_the_configuration_names_is_itself(told):
