@@ -87,6 +87,6 @@ def test_alerts_are_told_at_most_once_a_second_and_the_rest_at_the_end(capsys, m
 
 def test_a_run_without_a_configuration_says_how_to_feed_it(capsys):
     _print_addresses(load(None, {}, []), Namespace(config=None, until_end=False))
-    assert "feed it: streamnb replay FILE --log sqlite:///streamnb.db" in capsys.readouterr().err
+    assert "feed it: `streamnb replay FILE --log sqlite:///streamnb.db`" in capsys.readouterr().err
     _print_addresses(load(None, {}, []), Namespace(config="c.toml", until_end=False))
     assert "feed it" not in capsys.readouterr().err

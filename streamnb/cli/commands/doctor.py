@@ -204,8 +204,9 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
     strays: list[ForeignRecord] = []
     read = _read_journal(log, partition, None if start is None else start.offset, strays)
     faults = list(check_replay(read, -1 if n is None else n, log.offsets))
-    yield from check_journal(first.record, end.record, n)
-    if start is None:
+    (journal,) = check_journal(first.record, end.record, n)
+    yield journal
+    if start is None or journal.state is Severity.PROBLEM:
         return
     yield from check_strays(strays)
     yield from faults or _unlearned(config, log, start, retention)
