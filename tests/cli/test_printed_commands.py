@@ -24,8 +24,9 @@ PLAIN = {
     "cli/commands/demo.py",
     "cli/commands/init.py",
     "evaluation/evaluation_page.py",
+    "serving/dead_letter_view.py",
 }
-"""Files whose own output or file has commands on lines of their own."""
+"""Files of pages, and of output that has commands on lines of their own."""
 
 
 def texts():
