@@ -99,8 +99,7 @@ class EventSource:
         blocks = _whole_lines(iter(partial(self.content.read1, PEEKED), b""), (b"\n",))
         mark = codecs.BOM_UTF8  # also of files that were joined
         blocks = (
-            block.removeprefix(mark).replace(b"\n" + mark, b"\n") if mark in block else block
-            for block in blocks
+            one if one.isascii() else one.removeprefix(mark).replace(b"\n" + mark, b"\n") for one in blocks
         )
         yield from self._lines(blocks, mark, io.BytesIO)
 

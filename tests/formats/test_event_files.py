@@ -489,6 +489,15 @@ def test_a_byte_order_mark_before_the_header_is_no_part_of_it(tmp_path):
     assert json.loads(raw) == {"id": "m", "features": {"f": 1}}
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+def test_a_line_end_between_two_blocks_is_one(tmp_path, end):
+    for n in range(event_source.PEEKED - 3, event_source.PEEKED + 1):
+        row = b"y" * (n - 1 - len(end))
+        with open_counted(write(tmp_path / "e.csv", b"x" + end + row + end + b"z" + end)) as events:
+            assert [json.loads(raw)["features"]["x"] for raw in events] == [row.decode(), "z"]
+            assert events.line == 3
+
+
 def test_a_long_cell_is_read(tmp_path):
     body = "word " * 100_000  # beyond the limit that the csv module begins with
     (raw,) = read_events(write(tmp_path / "e.csv", f"id,text\nm,{body}\n".encode()))
