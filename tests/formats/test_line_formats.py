@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import math
@@ -237,6 +238,11 @@ def test_vowpal_wabbit_reads_the_same_features(place, vowpal, line):
         theirs[index] += value
     vowpal.finish_example(example)
     (event,) = rows_of(place / "p.vw", line + "\n")
+    if type(event) is list:  # a feature and a namespace of words have one name
+        name = ast.literal_eval(event[0]["vw"].removesuffix(" is a number and a namespace of words"))
+        assert f"|{name}" in line
+        assert f" {name}:" in line
+        return
 
     def add(namespace, feature, value):
         space = vowpal.hash_space(namespace) if namespace else 0
