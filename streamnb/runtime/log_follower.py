@@ -71,11 +71,11 @@ class FollowerThread(ABC):
     def _follow(self, log: Log) -> None:
         """Follow until `is_over`. Raises StreamnbError."""
 
-    def _open(self) -> Log:
+    def open_log(self) -> Log:
         """Open the log."""
         return context.existing_log(self.config)
 
-    def _failure(self, error: StreamnbError) -> Message:
+    def failure_message(self, error: StreamnbError) -> Message:
         """Return the message on a failure after which it begins again."""
         return Message("following-restarts", f"{self._again}: {error}", error=str(error))
 
@@ -90,17 +90,17 @@ class FollowerThread(ABC):
     def _run(self) -> None:
         while self.is_due():
             try:
-                with closing(self._open()) as log:
+                with closing(self.open_log()) as log:
                     self._follow(log)
             except StreamnbError as error:
                 if self.is_over():
                     continue
                 if str(error) != self.problem:
-                    self._tell(self._failure(error))
+                    self._tell(self.failure_message(error))
                 self.problem = str(error)
-                self._rest()
+                self.rest()
 
-    def _rest(self) -> None:
+    def rest(self) -> None:
         """Wait after a failure."""
         time.sleep(AGAIN_SECONDS)
 

@@ -91,15 +91,18 @@ class Standby(FollowerThread):
         """Return False once it is stopped, or must hand its state over."""
         return not (self._stopping or self._is_last_turn)
 
-    def _open(self) -> Log:
+    def open_log(self) -> Log:
+        """Open the log; wait only some seconds for it."""
         return context.existing_log(self.config, ShortOutages())
 
-    def _rest(self) -> None:
+    def rest(self) -> None:
+        """Wait some seconds, unless the state must be handed over."""
         until = time.monotonic() + _AGAIN_SECONDS
         while self.is_due() and time.monotonic() < until:
             time.sleep(_IDLE_SECONDS)
 
-    def _failure(self, error: StreamnbError) -> Message:
+    def failure_message(self, error: StreamnbError) -> Message:
+        """Return the message that it could not take over, with the way out."""
         folder = self.config.snapshot_folder
         text = (
             f"this standby cannot take over now: {error}; if it lacks records, copy the learner's newest "

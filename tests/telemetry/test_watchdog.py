@@ -259,7 +259,7 @@ def test_a_process_that_was_stopped_and_goes_on_is_not_taken_for_one_that_hangs(
 def test_a_recovery_and_a_batch_that_take_long_are_left_in_peace(embedded):
     """Each step is shorter than the silence allowed, all of them together are not."""
     embedded.file.write_text(embedded.file.read_text().replace('"2s"', '"4s"'))
-    slow = {"method": f"{LEARNER} _process_part", "pause": 1.0}
+    slow = {"method": f"{LEARNER} _process_run", "pause": 1.0}
     batch = Driven(embedded, "run", "--until-end", **slow)  # six commits
     assert batch.code() == 0, batch.said()
     shutil.rmtree(embedded.folder / "log.db.snapshots", ignore_errors=True)
