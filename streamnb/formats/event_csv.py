@@ -15,7 +15,7 @@ import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, compress, islice
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -209,8 +209,11 @@ class _RowReader:
         roles = (columns.id, columns.ts, columns.text, columns.label)
         self._roles = [header.index(name) if name in header else None for name in roles]
         self._read_time = readers[columns.ts]
-        self._is_feature = [name not in {*roles, *left_out} for name in header]
-        self._features = [(name, readers.get(name, read)) for name in compress(header, self._is_feature)]
+        self._features = [
+            (at, name, readers.get(name, read))
+            for at, name in enumerate(header)
+            if name not in {*roles, *left_out}
+        ]
         self._lost = LostDigits(note, columns.decimal, columns.numbers | columns.names)
         self._points = _PointNotes(note, columns)
         self._has_markers = bool(notation.markers)
@@ -222,13 +225,17 @@ class _RowReader:
         self._fitting += 1
         self._last = row
         missing = self._columns.missing
-        event_id, ts, text, label = (
-            "" if place is None or (cell := row[place]) in missing else cell for place in self._roles
-        )
-        if self._roles[0] is None:
+        id_at, ts_at, text_at, label_at = self._roles
+        ts = "" if ts_at is None or (cell := row[ts_at]) in missing else cell
+        text = "" if text_at is None or (cell := row[text_at]) in missing else cell
+        label = "" if label_at is None or (cell := row[label_at]) in missing else cell
+        if id_at is None:
             event_id = self._ids(number, encoded(row) if self._ids.has_content else b"")
-        cells = zip(self._features, compress(row, self._is_feature), strict=True)
-        features: Row = {name: read(cell) for (name, read), cell in cells if cell not in missing}
+        else:
+            event_id = "" if (cell := row[id_at]) in missing else cell
+        features: Row = {
+            name: read(cell) for at, name, read in self._features if (cell := row[at]) not in missing
+        }
         if number < _FIRST or number % _EVERY == 0:
             named = dict(zip(self._header, row, strict=True))
             self._points.look(number, named)
