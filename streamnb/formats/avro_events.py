@@ -18,6 +18,7 @@ from streamnb.formats.event_columns import CsvColumns, check_header
 from streamnb.formats.event_source import EventSource
 from streamnb.values.json_conversion import bytes_text, json_value, name_text
 
+_MAGIC = b"Obj\x01"
 _AT_ONCE = 1000
 _NAMED = (str, bool, int, float, Decimal)
 _NUMBERS = {bool, int, float, Decimal}
@@ -40,6 +41,8 @@ def avro_events(source: EventSource) -> Iterator[bytes]:
         import fastavro  # noqa: PLC0415  an extra
     except ImportError as error:
         raise ConfigError("reading Avro needs fastavro: pip install 'streamnb[avro]'") from error
+    if not source.start.startswith(_MAGIC):
+        raise LogError(f"is not an Avro container file: it begins with {source.start[:8]!r} (--format)")
     try:
         rows = fastavro.reader(source.content)
         fields = rows.writer_schema.get("fields") if isinstance(rows.writer_schema, dict) else None

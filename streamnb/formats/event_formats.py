@@ -64,7 +64,8 @@ def _csv_events(source: EventSource) -> Iterator[bytes]:
 
 
 def _tsv_events(source: EventSource) -> Iterator[bytes]:
-    source.columns = msgspec.structs.replace(source.columns, delimiter=source.columns.delimiter or "\t")
+    if "\t" in source.start_text:  # else the name is wrong, and the delimiter is sniffed
+        source.columns = msgspec.structs.replace(source.columns, delimiter=source.columns.delimiter or "\t")
     yield from _csv_events(source)
 
 

@@ -91,7 +91,11 @@ class EventSource:
         return f"line {self.line}, byte {self._position()}"
 
     def byte_lines(self) -> Iterator[bytes]:
-        """Yield the lines as UTF-8, without byte order marks; undecodable bytes stay unchanged."""
+        """Yield the lines as UTF-8, without byte order marks; undecodable bytes stay unchanged.
+
+        Raises LogError if the lines end with carriage returns alone.
+        """
+        self._refuse_carriage_returns()
         if self.encoding != UTF8:
             for text in self.text_lines("\n"):
                 yield text.encode(errors="surrogateescape")
@@ -104,14 +108,23 @@ class EventSource:
         yield from self._lines(blocks, mark, io.BytesIO)
 
     def text_lines(self, newline: str = "") -> Iterator[str]:
-        """Yield the lines as text, with their ends; undecodable bytes are lone surrogates."""
+        """Yield the lines as text, with their ends; undecodable bytes are lone surrogates.
+
+        Raises LogError if `newline` is given, and the lines end with carriage returns alone.
+        """
         blocks = _whole_lines(self._text_parts(), ("\n",) if newline else ("\n", "\r"))
         if newline:  # else cells may hold line ends
+            self._refuse_carriage_returns()
             blocks = (
                 one.removeprefix("\ufeff").replace("\n\ufeff", "\n") if "\ufeff" in one else one
                 for one in blocks
             )
         yield from self._lines(blocks, "\ufeff", partial(io.StringIO, newline=newline))
+
+    def _refuse_carriage_returns(self) -> None:
+        start = self.start_text
+        if "\r" in start.rstrip() and "\n" not in start:
+            raise LogError("has lines that end with a carriage return alone; convert them: tr '\\r' '\\n'")
 
     def _text_parts(self) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder(self.encoding)("surrogateescape")
