@@ -46,7 +46,9 @@ def copy_code(source: Path) -> int:
     code, and a missing folder, have nothing to copy.
     """
     cache, copied = own_folder(), 0
-    for path in [] if cache is None else sorted(source.glob("streamnb-*.whl")):
+    if cache is None:
+        return 0
+    for path in sorted(source.glob("streamnb-*.whl")):
         with zipfile.ZipFile(path) as wheel:
             for member in wheel.infolist():
                 folder, _, name = member.filename.rpartition("/")
