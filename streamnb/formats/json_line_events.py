@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from streamnb.errors import LogError
 from streamnb.formats import event_source
+from streamnb.formats.encoding_sniffing import UTF8
 from streamnb.formats.event_csv import NO_TEXT, NOT_DECODED
 from streamnb.formats.event_source import EventSource
 from streamnb.formats.json_shapes import Reshaper, json_values, sniff_shape
@@ -45,10 +46,13 @@ def json_line_events(source: EventSource) -> Iterator[bytes]:
     Raises:
         LogError: content with NUL bytes, or a document that is not JSON.
     """
-    start = source.start_text
-    if "\0" in start.partition("\n")[0]:
+    start = source.start
+    if source.encoding != UTF8:
+        start = source.start_text.encode(errors="surrogateescape")
+    start = start.removeprefix(codecs.BOM_UTF8)
+    if b"\0" in start.partition(b"\n")[0]:
         raise LogError(NO_TEXT)
-    shape = sniff_shape(start.encode(errors="surrogateescape"), source.columns)
+    shape = sniff_shape(start, source.columns)
     source.report_findings(shape.findings)
     reshaper = Reshaper(shape, source.columns, source.ids, source.note)
     return reshaper.events(_lines(source) if shape.is_lines else _values(source, shape.member))

@@ -77,9 +77,10 @@ def sniff_shape(start: bytes, columns: CsvColumns) -> JsonShape:
     """Return the shape of a file by its first bytes in UTF-8, of which the last line may be cut."""
     first = start.lstrip().partition(b"\n")[0]
     is_lines = _ARRAY.match(first) is None and _OBJECT.match(first) is None
-    arrays = arrays_of(start.decode(errors="replace")) if start.lstrip().startswith(b"{") else []
+    whole = first if is_lines else start.lstrip()
+    arrays = arrays_of(whole.decode(errors="replace")) if whole[:1] == b"{" and b"[" in whole else []
     shape = JsonShape(is_lines and len(arrays) != 1, tuple(arrays))
-    raws: Iterable[Any] = start.splitlines() if shape.is_lines else _values_of(start, shape.member)
+    raws: Iterable[Any] = io.BytesIO(start) if shape.is_lines else _values_of(start, shape.member)
     objects = []
     for raw in raws:
         try:
