@@ -115,7 +115,7 @@ def test_with_labels_in_events_it_is_that_of_a_file(open_log, tmp_path):
 
 
 @pytest.mark.thorough_for("kafka")
-def test_what_retention_took_is_told_and_left_out(open_log, tmp_path, capsys):
+def test_what_retention_took_is_told_and_left_out(open_log, tmp_path, caplog):
     log = open_log(**TOPICS)
     append(log, random_stream(random.Random(3), 90, 0, labelled=1.0).records)
     worker = new_worker(open_log(), tmp_path, *BAYES, pace=PACE)
@@ -125,11 +125,11 @@ def test_what_retention_took_is_told_and_left_out(open_log, tmp_path, capsys):
     log = open_log()
     trim(log, EVENTS, 40)
     taken = lived(log, tmp_path, *BAYES).consumed
-    assert f"{90 - taken} records are left out: the log no longer has them" in capsys.readouterr().err
+    assert f"{90 - taken} records are left out: the log no longer has them" in caplog.text
     assert 43 <= taken <= 50
     trim(log, Partition("journal", 0), 9)
     assert lived(log, tmp_path, *BAYES).consumed < 50
-    assert "and all before journal record" in capsys.readouterr().err
+    assert "and all before journal record" in caplog.text
 
 
 def test_it_refuses_what_is_no_history_and_topics_that_are_not_read(open_log, tmp_path):

@@ -268,8 +268,8 @@ def test_a_service_that_is_told_to_stop_while_kernels_are_compiled_stops(tmp_pat
         process.send_signal(number)
         told = process.communicate(timeout=300)[1]
     lines = told.splitlines()
-    (at,) = [n for n, line in enumerate(lines) if line.startswith("compiling ")]
-    assert (process.returncode, lines[at + 1 :]) == (0, says)
+    (at,) = [n for n, line in enumerate(lines) if " info kernels-compile compiling " in line]
+    assert (process.returncode, [line.split(" ", 3)[3] for line in lines[at + 1 :]]) == (0, says)
     assert at == (2 if command == "run" else 0)  # what it reads, and how to feed it
     with SqliteLog(tmp_path / "log.db") as log:
         assert log.offsets(Partition("journal", 0)) == (0, 0)

@@ -46,6 +46,9 @@ def run(options: argparse.Namespace) -> int:
             known = [name for _, name in config.topics.names]
             if topic in known:
                 raise
+            if (role := topic.replace("-", "_")) in _OPTIONAL:
+                more = "; [[monitors]] set it" * (role == "alerts")
+                raise ConfigError(f"topics.{role} is not set{more}") from error
             raise UnknownTopic(
                 f"topic {topic!r} does not exist, nor does the configuration name it"
                 f"{did_you_mean(topic, known)}; it names {', '.join(known)}"
@@ -60,14 +63,12 @@ def run(options: argparse.Namespace) -> int:
 def _configured(config: Config, given: str) -> str:
     """Return the topic of a role such as "alerts", unless the configuration names a topic so.
 
-    Raises ConfigError for a role with several topics, and for one that is not configured.
+    Raises ConfigError for a role with several topics.
     """
     role, names = given.replace("-", "_"), config.topics.names
     if given in {name for _, name in names} or role not in TopicsConfig.__struct_fields__:
         return given
     found = [name for key, name in names if key == role]
-    if not found and role in _OPTIONAL:
-        raise ConfigError(f"topics.{role} is not set{'; [[monitors]] set it' * (role == 'alerts')}")
     if len(found) > 1:
         raise ConfigError(f"topics.{role} names several topics: read one of {', '.join(found)}")
     return found[0] if found else given

@@ -204,7 +204,7 @@ def test_a_journal_trimmed_behind_the_oldest_snapshot_is_enough(open_log, tmp_pa
         learner, checkpoint = recovered(open_log, folder)
         assert (digests(learner), checkpoint.n) == (undisturbed(RAWS[:100]), 5)
         newest(folder).unlink()
-    with pytest.raises(JournalError, match="begins with record 3, and there is no snapshot to begin with"):
+    with pytest.raises(JournalError, match="begins with record 3, without a snapshot to begin with"):
         recovered(open_log, folder)
 
 
