@@ -93,7 +93,7 @@ class NoModel:
     lock = FairLock()
     is_alive = is_ready = True
     is_loading = False
-    status = f"no `model` {EVIL}"
+    status = reason = f"no `model` {EVIL}"
     following = None
 
     def wake(self):
@@ -348,6 +348,7 @@ def test_probes_and_the_model_say_whether_a_learner_runs(full, ask):
     full.owner, full._looked = Owner(None, 9.0), time.monotonic()
     for path in ("/live", "/ready"):
         assert json.loads(ask(path)[2])["learner"] == "stopped"
+    assert json.loads(ask("/ready")[2])["reason"] == NoModel.reason
 
 
 def test_the_page_shows_who_labelled_an_event(full):
