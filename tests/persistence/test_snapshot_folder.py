@@ -524,6 +524,7 @@ def test_a_save_beside_another_save_does_not_sweep_it(tmp_path, monkeypatch):
         filled(tmp_path, 2)
         rename(source, target)
 
+    monkeypatch.setattr(snapshot_folder, "_SAVE_PATIENCE", 0.1)  # as on a file system without locks
     monkeypatch.setattr(os, "rename", rename_after_a_rival)
     folder = filled(tmp_path, 1)
     assert numbers(folder) == [1, 2]

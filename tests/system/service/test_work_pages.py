@@ -137,6 +137,7 @@ def test_a_picture_follows_the_theme_of_its_notebook(page, tmp_path, body, dark,
     assert ink == ("rgb(228, 232, 237)" if is_dark else "rgb(29, 39, 51)")
 
 
+@pytest.mark.thorough
 def test_fifty_messages_are_corrected_by_keys_at_the_speed_of_a_person(page):
     browser = page.browser
     opened(page)

@@ -244,6 +244,7 @@ def six(n):
         yield dict(zip("abcdef", map(int, (a, b, c, d, e, f)), strict=True))
 
 
+@pytest.mark.thorough
 def test_above_five_variables_edges_are_exact_and_draws_agree_with_them():
     """Against a list of the 16,807 graphs whose variables have at most one parent."""
     variables = {name: [0, 1] for name in "abcdef"}
