@@ -169,7 +169,7 @@ def test_a_snapshot_on_the_path_is_enough_where_the_events_before_it_are_gone(op
     alone = digests(undisturbed(range(120)))
     assert state(open_log, SnapshotFolder(folder))[0] == alone
     next(path for path in folder.iterdir() if "03.snb" in path.name).unlink()
-    with pytest.raises(JournalError, match=r"begins with record 3, and there is no snapshot to begin with"):
+    with pytest.raises(JournalError, match=r"begins with record 3, without a snapshot to begin with"):
         state(open_log, SnapshotFolder(folder))
 
 

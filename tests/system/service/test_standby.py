@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import time
 from collections import Counter
 from contextlib import closing
 
@@ -210,3 +211,54 @@ def test_it_says_what_its_takeover_would_change_and_ends_where_it_could_not_take
     assert learner.is_going()
     assert standby.stop().said().count("a takeover would change") == 1
     learner.stop()
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("clients", [("kafka-python", "librdkafka")])
+def test_twenty_kills_of_either_learner_while_retention_overtakes_both(program, clients):
+    """Separate disks, lost at random, and a mirror: within session + 10 s there is always a learner again."""
+    pair, rng = Pair(program), random.Random(21)
+    mirrored = f"snapshots.mirror=file://{program.folder}/mirror"
+    names = iter(f"learner-{n}" for n in range(100))
+
+    def begin(folder=None):
+        folder = folder or next(names)
+        client = [f"log.client={rng.choice(clients)}"] * pair.config.log.is_kafka
+        return folder, pair.start(folder, mirrored, *client)
+
+    def await_standby():
+        """Send events until the standby follows: it may need a snapshot that is newer than the retention."""
+        while "this standby follows the learner" not in standby[1].said():
+            assert standby[1].is_going(), standby[1].said()
+            pair.send(20)
+
+    active = begin()
+    until(lambda: program.read("journal"))
+    standby = begin()
+    slowest = 0.0
+    for _ in range(20):
+        pair.send(rng.randrange(10, 90))
+        await_standby()
+        pair.forget_the_past()
+        is_active = rng.random() < 0.6
+        victim = active if is_active else standby
+        victim[1].kill()
+        began = time.monotonic()
+        pair.send(1)  # until it is learned
+        slowest = max(slowest, time.monotonic() - began)
+        if is_active:
+            active = standby
+        standby = begin(victim[0] if rng.random() < 0.5 else None)
+    await_standby()
+    assert slowest < 6 + 10
+    assert active[1].stop().process.returncode == 0, active[1].said()
+    standby[1].stop()
+    ids = Counter(program.ids("predictions"))
+    assert ids.keys() == {f"e{i}" for i in range(pair.n)}
+    assert set(ids.values()) == {1}
+    kept, alone = pair.kept(active[0]), pair.recount()
+    assert kept.n_events == alone.n_events == pair.n
+    for word in WORDS:
+        assert kept.predict_proba_one({"text": word}) == pytest.approx(
+            alone.predict_proba_one({"text": word}), rel=1e-12
+        )
