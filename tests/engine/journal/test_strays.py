@@ -151,7 +151,7 @@ def test_a_stray_at_the_end_is_named_and_one_command_gets_past_it(open_log, tmp_
         with pytest.raises(JournalError) as refused:
             life(open_log(), tmp_path / "s")
         assert f"after journal record 3, journal/0 offset {first}: {len(raw)} bytes" in str(refused.value)
-        assert str(refused.value).endswith(f"streamnb journal skip {first} {second}")
+        assert str(refused.value).endswith(f"`streamnb journal skip {first} {second}`")
         assert len(str(refused.value)) < 500
     assert len(predictions(open_log())) == 60
     log = open_log()
@@ -189,7 +189,7 @@ def test_copies_of_records_are_refused_until_the_journal_lists_them(open_log, tm
         with pytest.raises(JournalError) as refused:
             recovered(open_log(), snapshots)
         assert f"journal/0 offset {strays[0]}: the journal goes from record 5 to 2" in str(refused.value)
-        assert str(refused.value).endswith(f"streamnb journal skip {strays[0]}")
+        assert str(refused.value).endswith(f"`streamnb journal skip {strays[0]}`")
     log = open_log()
     log.acquire("operator")
     with pytest.raises(JournalError, match=f"offset {strays[1]}"):
@@ -366,7 +366,7 @@ def test_the_command_that_the_refusal_names(tmp_path):
         write_stray(log, b"somebody's")
     refused = site.command("run", "--until-end", code=1).stderr
     assert '10 bytes that are not a journal record: b"somebody\'s"' in refused
-    words = refused[refused.rindex("streamnb journal") :].split()
+    words = refused[refused.rindex("streamnb journal") :].partition("`")[0].split()
     assert site.answer(*words[1:]) == {"n": 4, "offsets": [4]}
     for state in (["warning"], []):  # until a snapshot stands after it
         found = site.answer("doctor")["findings"]
@@ -381,7 +381,7 @@ def test_many_strays_make_a_short_message(open_log, tmp_path):
     last_of_all = offsets(open_log())[-1]
     with pytest.raises(JournalError, match=f"and 295 more, up to offset {last_of_all}") as refused:
         life(open_log(), tmp_path / "s")
-    assert str(refused.value).endswith(f"streamnb journal skip {offsets(open_log())[-300]}-{last_of_all}")
+    assert str(refused.value).endswith(f"`streamnb journal skip {offsets(open_log())[-300]}-{last_of_all}`")
     assert len(str(refused.value)) < 2000
 
 
@@ -392,7 +392,7 @@ def test_the_command_that_the_refusal_names_can_be_pasted_for_many(tmp_path):
         write_stray(log, *[b"x%d" % i for i in range(300)])
         strays = offsets(log)[-300:]
     refused = site.command("run", "--until-end", code=1).stderr
-    words = refused[refused.rindex("streamnb journal") :].split()
+    words = refused[refused.rindex("streamnb journal") :].partition("`")[0].split()
     assert "is journal record 3 itself" in site.command("journal", "skip", f"3-{strays[-1]}", code=1).stderr
     assert "1000-2000: there is no record" in site.command("journal", "skip", "1000-2000", code=1).stderr
     assert "got '7-5'" in site.command("journal", "skip", "7-5", code=2).stderr

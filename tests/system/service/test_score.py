@@ -486,8 +486,8 @@ def test_events_that_are_gone_are_told_and_passed_over_where_that_is_wanted(prog
         admin.delete_records({TopicPartition(program.topics["events"], n): 5 for n in range(3)})
     line, _ = program.start("score").complaint()
     assert "events are gone that were not predicted" in line
-    assert "them: streamnb score --config" in line
-    assert line.endswith(" --accept-loss")
+    assert "them: `streamnb score --config" in line
+    assert line.endswith(" --accept-loss`")
     scorer = program.start("score", "--accept-loss")
     await_all(program, [], 35)
     stopped([scorer])
