@@ -334,7 +334,6 @@ def worker(
     """Return a worker that is not started yet; once elected, it reads the settings left to the log."""
 
     def elected() -> JobIdentity:
-        fetch_snapshot(config, log)
         found = begun_configuration(config, log)
         if found != config:
             learner.settings, learner.model = settings(found), model(found)

@@ -96,6 +96,7 @@ def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace,
             log = context.open_log(config, waiting)
             _check_snapshots(config)
             factories.check_topics(config, log, accepts_loss=options.accept_loss)
+            factories.fetch_snapshot(config, log)  # here: a takeover must not wait for a mirror
             config = factories.fitted(config, log)
             factories.refuse_before_kernels(config, log)
             learner.settings = factories.settings(config)

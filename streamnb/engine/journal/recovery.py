@@ -11,6 +11,7 @@ from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint, origin_of
 from streamnb.engine.journal.job_identity import JobIdentity, JournalOrigin
 from streamnb.engine.journal.journal_history import (
     ForeignRecord,
+    JournalEntry,
     entries,
     find,
     is_on,
@@ -126,8 +127,8 @@ def _recover(
 def continues(log: Log, identity: JobIdentity, checkpoint: Checkpoint) -> bool:
     """Return if the journal still holds a checkpoint, and was not rolled back to before it."""
     journal = log.partitions(identity.journal)[0]
-    found = find(log, journal, checkpoint.n)
-    if found is None or found.record.digest != checkpoint.digest:
+    found = _entry_at(log, journal, checkpoint)
+    if found is None:
         return False
     later = (entry.record for entry in entries(log, journal, found.offset))
     return not any(record.kind == "rollback" and record.to < checkpoint.n for record in later)
@@ -246,10 +247,16 @@ def _start_from(log: Log, journal: Partition, kept: FoundSnapshot | None, passin
 
 def _start_at(log: Log, journal: Partition, checkpoint: Checkpoint) -> _Start:
     """Return the start of a replay after a checkpoint; raise JournalError if the journal lacks it."""
-    found = find(log, journal, checkpoint.n)
-    if found is None or found.record.digest != checkpoint.digest:
+    found = _entry_at(log, journal, checkpoint)
+    if found is None:
         raise JournalError(f"the journal no longer holds record {checkpoint.n} as it was followed")
     return _Start(checkpoint, found.offset, None)
+
+
+def _entry_at(log: Log, journal: Partition, checkpoint: Checkpoint) -> JournalEntry | None:
+    """Return the journal's record of a checkpoint; None if it is missing or another."""
+    found = find(log, journal, checkpoint.n)
+    return found if found is not None and found.record.digest == checkpoint.digest else None
 
 
 def _load(learner: EventProcessor, snapshot: Snapshot) -> None:

@@ -195,6 +195,12 @@ def test_a_standby_with_an_empty_disk_fetches_what_it_lacks_from_the_mirror(prog
     assert standby.stop().process.returncode == 0
     kept, alone = pair.kept("two"), pair.recount()
     assert kept.n_events == alone.n_events == pair.n
+    pair.forget_the_past()
+    third = pair.start("three", mirrored)  # a learner without a standby, on a machine that is new
+    third.await_word("fetched the snapshot at journal record ")
+    pair.send(10)
+    assert third.stop().process.returncode == 0
+    assert pair.kept("three").n_events == pair.n
 
 
 def test_it_says_what_its_takeover_would_change_and_ends_where_it_could_not_take_over(program):
