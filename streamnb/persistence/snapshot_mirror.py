@@ -12,7 +12,7 @@ not count, and that a later upload removes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,11 +77,7 @@ class SnapshotMirror:
 
     def list(self) -> Sequence[MirroredSnapshot]:
         """Return the complete snapshots, oldest first. Raises SnapshotError."""
-        return sorted(
-            MirroredSnapshot(int(match[2]), match[3])
-            for path, _ in self._objects("snapshot-")
-            if (match := _MANIFEST.fullmatch(path))
-        )
+        return _complete(path for path, _ in self._objects("snapshot-"))
 
     def upload(self, snapshot: Snapshot, file: Path) -> None:
         """Copy a snapshot from its folder.
@@ -116,18 +112,20 @@ class SnapshotMirror:
 
     def _remove_old(self) -> None:
         """Remove, manifests first, so that a snapshot that counts is always whole."""
-        kept = self.list()[-self._keep :]
-        names = {one.name for one in kept}
+        objects = dict(self._objects(""))
+        kept = _complete(objects)[-self._keep :]
         needed = {f"{SEGMENTS}/{name}" for one in kept for name in self._segments_of(one)}
-        needed |= {f"{name}{suffix}" for name in names for suffix in (".snb", ".json")}
-        until = datetime.now(UTC) - _YOUNG
-        manifests = [path for path, _ in self._objects("snapshot-") if path.endswith(".json")]
-        gone = [path for path in manifests if path not in needed]
+        needed |= {f"{one.name}{suffix}" for one in kept for suffix in (".snb", ".json")}
+        gone = [path for path in objects if path.endswith(".json") and path not in needed]
         finished = {path.removesuffix(".json") for path in gone}
-        for path, changed in [*self._objects("snapshot-"), *self._objects(SEGMENTS)]:
-            is_old = changed < until or path.removesuffix(".snb") in finished
-            if path not in needed and path not in gone and is_old:
-                gone.append(path)
+        until = datetime.now(UTC) - _YOUNG
+        gone += [
+            path
+            for path, changed in objects.items()
+            if path not in needed
+            and path not in gone
+            and (changed < until or path.removesuffix(".snb") in finished)
+        ]
         if gone:
             self._call(self._obstore.delete, gone)
 
@@ -147,6 +145,12 @@ class SnapshotMirror:
             return act(self._store, name, *more)
         except Exception as error:  # obstore raises many kinds
             raise SnapshotError(f"{self.url}: {_first_line(error)}") from error
+
+
+def _complete(paths: Iterable[str]) -> list[MirroredSnapshot]:
+    """Return the snapshots whose manifests are among the paths, oldest first."""
+    matches = filter(None, map(_MANIFEST.fullmatch, paths))
+    return sorted(MirroredSnapshot(int(match[2]), match[3]) for match in matches)
 
 
 def _first_line(error: Exception) -> str:

@@ -118,8 +118,7 @@ class SnapshotWriter:
         events = learner.consumed - self._saved_consumed
         seconds = time.monotonic() - self._saved_at
         replay = self._committer.processing_seconds - self._saved_seconds
-        is_old = seconds >= policy.snapshot_seconds or replay >= policy.snapshot_replay
-        is_due = events >= policy.snapshot_events or (events and is_old)
+        is_due = policy.is_snapshot_due(events, seconds, replay)
         is_calm = is_idle and time.monotonic() - self._committer.began >= _CALM_SECONDS
         is_late = seconds > 2 * policy.snapshot_seconds or replay > 2 * policy.snapshot_replay
         if is_due and (is_calm or is_late or learner.model.is_settled):

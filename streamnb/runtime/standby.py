@@ -206,13 +206,9 @@ class StandbySnapshots:
             self.in_progress = SnapshotInProgress(self._store, self._tail.learner, self._identity, checkpoint)
 
     def _is_due(self, now: float) -> bool:
-        policy = self._policy
         events = self._tail.learner.consumed - self.consumed
-        is_old = (
-            now - self._began >= _PATIENCE_FACTOR * policy.snapshot_seconds
-            or self.unsaved_seconds >= _PATIENCE_FACTOR * policy.snapshot_replay
-        )
-        return events >= _PATIENCE_FACTOR * policy.snapshot_events or (events > 0 and is_old)
+        passed = events, now - self._began, self.unsaved_seconds
+        return self._policy.is_snapshot_due(*(amount / _PATIENCE_FACTOR for amount in passed))
 
     def _finish(self, snapshot: SnapshotInProgress) -> None:
         try:

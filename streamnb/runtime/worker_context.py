@@ -29,6 +29,11 @@ class CommitPolicy:
     snapshot_replay: float = 60.0
     commit_bytes: int = 16 << 20
 
+    def is_snapshot_due(self, events: float, seconds: float, replay: float) -> bool:
+        """Return if a snapshot is due, as many events, seconds, and seconds of replay after the last."""
+        is_old = seconds >= self.snapshot_seconds or replay >= self.snapshot_replay
+        return events >= self.snapshot_events or (events > 0 and is_old)
+
 
 class WorkerStoppedError(Exception):
     """Stop request before recovery was complete."""
