@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,10 +16,12 @@ from urllib.request import Request, urlopen
 import kubernetes_validate
 import pytest
 import yaml
+from jsonschema import Draft7Validator
 
 from streamnb import config
 from streamnb.kernels import kernel_cache
-from tests.house.test_deploy import PATIENCE, ROOT, VARIABLES, VERSION, last, parses, until
+from tests.house import rehearse_kubernetes as rehearsal
+from tests.house.test_deploy import DASHBOARD, PATIENCE, ROOT, VARIABLES, VERSION, last, parses, until
 from tests.support.service import raw_events
 
 pytestmark = pytest.mark.early(48)
@@ -36,6 +39,8 @@ def documents(folder):
 
 
 BASE = documents("base")
+VALUES = yaml.safe_load((rehearsal.CHART / "values.yaml").read_text())
+VALUES_SCHEMA = json.loads((rehearsal.CHART / "values.schema.json").read_text())
 WORKLOADS = {one["metadata"]["name"]: one for one in BASE if one["kind"] in {"Deployment", "StatefulSet"}}
 PODS = {name: one["spec"]["template"]["spec"] for name, one in WORKLOADS.items()}
 CONTAINERS = [
@@ -54,9 +59,9 @@ def test_kubernetes_accepts(one):
 def test_every_file_is_part_of_a_kustomization(folder):
     made = yaml.safe_load((KUBERNETES / folder / "kustomization.yaml").read_text())
     named = {*made["resources"], *(f for one in made.get("configMapGenerator", []) for f in one["files"])}
-    assert named - {"../base"} == {path.name for path in (KUBERNETES / folder).iterdir()} - {
-        "kustomization.yaml"
-    }
+    assert named - {"../base", "../../grafana/dashboards"} == {
+        path.name for path in (KUBERNETES / folder).iterdir()
+    } - {"kustomization.yaml"}
     assert made["namespace"] == BASE[0]["metadata"]["name"]
 
 
@@ -72,9 +77,11 @@ def test_kustomize_makes_all_of_it(folder):
     of_ours = [one for one in made if one["apiVersion"] != "monitoring.coreos.com/v1"]
     for one in of_ours:
         kubernetes_validate.validate(one, "1.37", strict=True)
-    assert len(of_ours) == len(BASE) + 1  # the ConfigMap
-    assert len(made) - len(of_ours) == (folder == "monitored")
-    [settings] = [one for one in made if one["kind"] == "ConfigMap"]
+    is_monitored = folder == "monitored"
+    assert len(of_ours) == len(BASE) + 1 + is_monitored  # the ConfigMaps of the settings and the dashboard
+    assert len(made) - len(of_ours) == (len(documents("monitored")) if is_monitored else 0)
+    settings, *dashboard = [one for one in made if one["kind"] == "ConfigMap"]
+    assert [json.loads(one["data"]["streamnb.json"]) for one in dashboard] == [DASHBOARD] * is_monitored
     mounted = [v["configMap"]["name"] for one in made if "template" in one.get("spec", {}) for v in one["spec"]["template"]["spec"]["volumes"] if "configMap" in v]  # fmt: skip
     assert set(mounted) == {settings["metadata"]["name"]}
     assert settings["data"] == {"streamnb.toml": (KUBERNETES / "base/streamnb.toml").read_text()}
@@ -130,8 +137,15 @@ def test_replicas_mount_the_volume_of_the_learner():
         [volume] = [one for one in PODS[name]["volumes"] if "persistentVolumeClaim" in one]
         assert volume["persistentVolumeClaim"]["claimName"] == expected
         [near] = PODS[name]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-        labels = WORKLOADS["learner"]["spec"]["template"]["metadata"]["labels"]
-        assert near["labelSelector"]["matchLabels"] == labels
+        assert near["labelSelector"]["matchLabels"] == {"statefulset.kubernetes.io/pod-name": "learner-0"}
+
+
+def test_the_standby_runs_on_another_node_if_it_can_with_a_volume_of_its_own():
+    spec = WORKLOADS["learner"]["spec"]
+    assert (spec["replicas"], spec["podManagementPolicy"]) == (2, "Parallel")
+    [apart] = PODS["learner"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]  # fmt: skip
+    assert apart["podAffinityTerm"]["labelSelector"] == spec["selector"]
+    assert "persistentVolumeClaim" not in str(PODS["learner"]["volumes"])
 
 
 @pytest.mark.parametrize("name", PODS)
@@ -144,7 +158,8 @@ def test_ports_are_those_that_are_listened_on(name):
         settings.http.address[1] if options.module in {"run", "score"} else int(options.listen.split(":")[1])
     )
     assert list(ports.values()) == [listened]
-    for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+    assert ("readinessProbe" in container) == (name != "learner")  # a standby is never ready
+    for kind in {"startupProbe", "livenessProbe", "readinessProbe"} & container.keys():
         assert container[kind]["httpGet"] == {"path": "/ready" if kind == "readinessProbe" else "/live", "port": next(iter(ports))}  # fmt: skip
     [service] = [one for one in BASE if (one["kind"], one["metadata"]["name"]) == ("Service", name)]
     assert [port["targetPort"] for port in service["spec"]["ports"]] == list(ports)
@@ -170,12 +185,16 @@ def test_policies_budgets_and_monitors_select_pods_that_there_are():
                 "score",
             }
     opened = {port["port"] for one in policies for rule in one.get("ingress", []) for port in rule["ports"]}
-    [monitor] = [one["spec"] for one in documents("monitored")]
     assert opened == ports
-    [service] = [one for one in BASE if (one["kind"], one["metadata"]["name"]) == ("Service", "learner")]
-    assert {end["port"] for end in monitor["endpoints"]} <= {one["name"] for one in service["spec"]["ports"]}
-    assert monitor["selector"]["matchLabels"] in all_labels
-    assert (monitor["jobLabel"], monitor["selector"]["matchLabels"][monitor["jobLabel"]]) == ("app.kubernetes.io/name", "streamnb")  # fmt: skip
+    jobs = {}
+    for monitor in [one for one in documents("monitored") if one["kind"] == "ServiceMonitor"]:
+        name, spec = monitor["metadata"]["name"], monitor["spec"]
+        [service] = [one for one in BASE if (one["kind"], one["metadata"]["name"]) == ("Service", name)]
+        assert {end["port"] for end in spec["endpoints"]} == {one["name"] for one in service["spec"]["ports"]}
+        assert spec["selector"]["matchLabels"] == service["spec"]["selector"]
+        jobs[name] = service["metadata"]["labels"][spec["jobLabel"]]
+    # Rules ask whether a learner of the job `streamnb` runs
+    assert jobs == {"learner": "streamnb", "score": "streamnb-score", "serve": "streamnb-serve"}
 
 
 def test_the_version_is_the_programs():
@@ -183,6 +202,61 @@ def test_the_version_is_the_programs():
     assert made["images"] == [{"name": "streamnb", "newTag": VERSION}]
     assert made["labels"][0]["pairs"]["app.kubernetes.io/version"] == VERSION
     assert {container.values[1]["image"] for container in CONTAINERS} == {"streamnb"}
+
+
+# The Helm chart
+
+
+def values_of(given):
+    """The values of the chart, with others above them."""
+
+    def merged(below, above):
+        both = isinstance(below, dict) and isinstance(above, dict)
+        return (
+            {**below, **{name: merged(below.get(name), of) for name, of in above.items()}} if both else above
+        )
+
+    return merged(VALUES, given)
+
+
+def test_the_operator_gets_the_rules_that_prometheus_reads():
+    """`python -m tests.house.rehearse_kubernetes --write` writes them."""
+    assert rehearsal.OPERATOR_RULES.read_text() == rehearsal.operator_rules()
+
+
+def test_the_chart_has_no_copy_of_rules_dashboard_and_configuration():
+    assert {one.name: one.resolve().relative_to(ROOT).as_posix() for one in (rehearsal.CHART / "files").iterdir()} == {
+        "rules.yml": "deploy/prometheus/rules.yml",
+        "dashboard.json": "deploy/grafana/dashboards/streamnb.json",
+        "streamnb.toml": "deploy/kubernetes/base/streamnb.toml",
+    }  # fmt: skip
+    chart = yaml.safe_load((rehearsal.CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == VERSION
+
+
+@pytest.mark.parametrize("name", rehearsal.CASES)
+def test_the_schema_accepts(name):
+    Draft7Validator(VALUES_SCHEMA).validate(values_of(rehearsal.CASES[name]))
+
+
+@pytest.mark.parametrize("name", rehearsal.REFUSED)
+def test_the_schema_refuses(name):
+    assert not Draft7Validator(VALUES_SCHEMA).is_valid(values_of(rehearsal.REFUSED[name]))
+
+
+def test_templates_read_every_value():
+    text = "".join(path.read_text() for path in (rehearsal.CHART / "templates").iterdir())
+    read = set(re.findall(r"\.Values\.(\w+(?:\.\w+)?)", text))
+    own = {name if not isinstance(of, dict) or not of or name == "settings" else f"{name}.{key}" for name, of in VALUES.items() for key in (of if isinstance(of, dict) and of else [""])}  # fmt: skip
+    handed_on = {f"{name}.resources" for name in ("serve", "dashboard")}
+    assert own - {"storage.mirror"} - handed_on <= read
+
+
+@pytest.mark.storm
+def test_the_chart_renders_what_the_manifests_do():
+    if shutil.which("helm") is None:
+        pytest.skip("helm is not installed: go install helm.sh/helm/v3/cmd/helm@latest")
+    assert list(rehearsal.rehearse()) == []
 
 
 # The commands of the pods, in a mount namespace whose root cannot be written, without a capability
