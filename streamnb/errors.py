@@ -2,6 +2,7 @@
 
 StreamnbError
 |-- ConfigError          a configuration that cannot be run, with the key at fault
+|   `-- RestartRequired  a change that a running process cannot take over
 |-- AddressTaken         another process listens at the address; it may end
 |-- MalformedEvent       a record that is not an event; becomes a dead letter, never stops the stream
 |-- UnlearnError         unlearning what was never learned; nothing was changed
@@ -24,7 +25,7 @@ OddValuesWarning         (a UserWarning) columns or labels learned in Python loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 
@@ -34,6 +35,18 @@ class StreamnbError(Exception):
 
 class ConfigError(StreamnbError):
     """A configuration that cannot be run; the message names the key and both values."""
+
+
+class RestartRequired(ConfigError):  # noqa: N818
+    """A change of the configuration that a running process cannot take over.
+
+    Attributes:
+        keys: the changed keys that need a restart.
+    """
+
+    def __init__(self, why: str, keys: Sequence[str]) -> None:
+        super().__init__(why)
+        self.keys = tuple(keys)
 
 
 class AddressTaken(StreamnbError):  # noqa: N818

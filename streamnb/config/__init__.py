@@ -19,6 +19,7 @@ key.
     setting_sources.py         the four sources, and checks between keys
     config_changes.py          what may change in the life of a model
     config_rendering.py        a configuration as TOML, and as a hash for the journal
+    reloadable_settings.py     what a running service takes over
     shard_constraints.py       what learners that share a stream must not have
     unused_settings.py         keys that are given and change nothing
     model_kinds.py             other classifiers: constructor, keys, abilities
@@ -63,6 +64,8 @@ from streamnb.config.hypothesis_config import HypothesisConfig as HypothesisConf
 from streamnb.config.hypothesis_config import PosteriorConfig as PosteriorConfig
 from streamnb.config.model_kinds import CLASSIFIERS as CLASSIFIERS
 from streamnb.config.model_kinds import ClassifierKind as ClassifierKind
+from streamnb.config.reloadable_settings import SettingChange as SettingChange
+from streamnb.config.reloadable_settings import reloadable_changes as reloadable_changes
 from streamnb.config.setting_sources import given as given
 from streamnb.config.setting_sources import load as load
 from streamnb.config.setting_sources import log_output as log_output

@@ -66,7 +66,7 @@ class SnapshotMirror:
             raise ConfigError(
                 f'snapshots.mirror = "{url}" needs obstore ({error}): pip install "streamnb[object-storage]"'
             ) from error
-        self.url, self._keep, self._obstore = url, keep, obstore
+        self.url, self.keep, self._obstore = url, keep, obstore
         options: dict[str, Any] = {"mkdir": True} if url.startswith("file:") else {"retry_config": _RETRIES}
         try:
             self._store = store.from_url(url, **options)
@@ -113,7 +113,7 @@ class SnapshotMirror:
     def _remove_old(self) -> None:
         """Remove, manifests first, so that a snapshot that counts is always whole."""
         objects = dict(self._objects(""))
-        kept = _complete(objects)[-self._keep :]
+        kept = _complete(objects)[-self.keep :]
         needed = {f"{SEGMENTS}/{name}" for one in kept for name in self._segments_of(one)}
         needed |= {f"{one.name}{suffix}" for one in kept for suffix in (".snb", ".json")}
         gone = [path for path in objects if path.endswith(".json") and path not in needed]

@@ -29,13 +29,19 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def load_config(options: argparse.Namespace, *more: str) -> Config:
-    """Load the configuration of a command: file, environment, flags; `--log` is a flag for log.url.
+    """Load the configuration of a command, and write messages in the form that it sets."""
+    config = read_config(options, *more)
+    OUTPUT.configure(config.log_output)
+    return config
+
+
+def read_config(options: argparse.Namespace, *more: str) -> Config:
+    """Return the configuration of a command: file, environment, flags; `--log` is a flag for log.url.
 
     Raises ConfigError, as `streamnb.config.load`, for pruning that would never run (a journal may hold it
     from before the check), and for a shard whose model cannot be added.
     """
     config = configuration.load(*layers(options, *more))
-    OUTPUT.configure(config.log_output)
     unread = config.model.prune.unread
     if unread and getattr(options, "holdout", None) is None:
         raise ConfigError(

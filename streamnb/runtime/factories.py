@@ -189,13 +189,15 @@ def mirrored_snapshots(config: Config) -> SnapshotFolder:
     mirror = SnapshotMirror(url, keep)
 
     def copy(snapshot: Snapshot, file: Path) -> None:
+        mirror.keep = folder.keep
         try:
             mirror.upload(snapshot, file)
         except SnapshotError as error:
             text = f"the snapshot at journal record {snapshot.journal_n} was not copied: {error}"
             emit(Message("snapshot-mirror-fails", text, journal=snapshot.journal_n, error=str(error)))
 
-    return SnapshotFolder(config.snapshot_folder, keep, report_damaged_snapshot, copy=copy)
+    folder = SnapshotFolder(config.snapshot_folder, keep, report_damaged_snapshot, copy=copy)
+    return folder
 
 
 def fetch_snapshot(config: Config, log: Log) -> None:
@@ -341,6 +343,13 @@ def worker(
 
     of = log, mirrored_snapshots(config), learner, identity(config), commit_policy(config)
     return Worker(*of, sensor=sensor, accepts_loss=accepts_loss, elected=elected, states=states)
+
+
+def reconfigure(worker: Worker, config: Config) -> None:
+    """Let a worker commit and keep snapshots by another configuration from now on."""
+    worker.context.policy = commit_policy(config)
+    if isinstance(folder := worker.context.snapshots, SnapshotFolder):
+        folder.keep = config.snapshots.keep
 
 
 def refuse_before_kernels(config: Config, log: Log) -> None:

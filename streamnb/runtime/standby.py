@@ -87,6 +87,13 @@ class Standby(FollowerThread):
             tail.learner, tail.followed, saves.consumed, saves.unsaved_seconds, saves.in_progress
         )
 
+    def reconfigure(self, config: Config) -> None:
+        """Save snapshots by another configuration from now on."""
+        self.config = config
+        self._snapshots.keep = config.snapshots.keep
+        if (saves := self._saves) is not None:
+            saves.policy = factories.commit_policy(config)
+
     def is_due(self) -> bool:
         """Return False once it is stopped, or must hand its state over."""
         return not (self._stopping or self._is_last_turn)
@@ -167,6 +174,7 @@ class StandbySnapshots:
     snapshot of either. Two saves never mix: see `SnapshotFolder.save`.
 
     Attributes:
+        policy: when snapshots are due.
         consumed: records that the newest snapshot has.
         unsaved_seconds: processing time since then.
         in_progress: snapshot in progress.
@@ -180,7 +188,7 @@ class StandbySnapshots:
         tail: JournalTail,
         report: Callable[[Message], None],
     ) -> None:
-        self._store, self._identity, self._policy, self._tail = store, identity, policy, tail
+        self._store, self._identity, self.policy, self._tail = store, identity, policy, tail
         self._report = report
         self.consumed, self.unsaved_seconds = tail.learner.consumed, 0.0
         self.in_progress: SnapshotInProgress | None = None
@@ -208,7 +216,7 @@ class StandbySnapshots:
     def _is_due(self, now: float) -> bool:
         events = self._tail.learner.consumed - self.consumed
         passed = events, now - self._began, self.unsaved_seconds
-        return self._policy.is_snapshot_due(*(amount / _PATIENCE_FACTOR for amount in passed))
+        return self.policy.is_snapshot_due(*(amount / _PATIENCE_FACTOR for amount in passed))
 
     def _finish(self, snapshot: SnapshotInProgress) -> None:
         try:

@@ -23,7 +23,7 @@ from streamnb.errors import ConfigError, told_as
 
 Role = Literal["send", "ask", "label", "admin"]
 """send: write events, and wait for their predictions. ask: read and query. label: write labels. admin: all,
-withdraw the labels of a source, and resend dead letters."""
+withdraw the labels of a source, resend dead letters, and reload the configuration."""
 ROLES: frozenset[Role] = frozenset(get_args(Role))
 
 _LINE = re.compile(r"(\S{1,100})\s+([a-z]+(?:,[a-z]+)*)\s+([0-9a-fA-F]{64})")
@@ -37,6 +37,7 @@ _WRITES: Mapping[tuple[str, str], Role] = {
     ("POST", "/page/label"): "label",
     ("POST", "/page/undo"): "label",
     ("POST", "/page/replay"): "admin",
+    ("POST", "/reload"): "admin",
     ("POST", "/page/dead-letters/correct"): "admin",
     ("POST", "/page/dead-letters/skip"): "admin",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
@@ -21,7 +21,16 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.routing import Match, Route
 
-from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError, told_as
+from streamnb.config import SettingChange
+from streamnb.errors import (
+    ConfigError,
+    LogError,
+    MalformedEvent,
+    RestartRequired,
+    SnapshotError,
+    StreamnbError,
+    told_as,
+)
 from streamnb.events import Event, LabelRecord
 from streamnb.queries.answers import explained, known_of
 from streamnb.queries.query_model import QueryModel, readiness
@@ -38,6 +47,7 @@ from streamnb.serving.http_schemas import (
     ModelState,
     Problem,
     Question,
+    Reloaded,
     Token,
     Why,
 )
@@ -341,6 +351,21 @@ def _watch(
     @app.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
+
+
+def add_reload(app: FastAPI, reload: Callable[[], Sequence[SettingChange]]) -> None:
+    """Add the path that reloads the configuration; it changes all or nothing."""
+
+    @app.post("/reload", response_model=Reloaded)
+    def reload_configuration() -> Response:
+        """Apply changed settings that need no restart, and read tokens and certificate again."""
+        try:
+            changes = reload()
+        except RestartRequired as error:
+            raise ProblemError(_CONFLICT, str(error), "restart-required") from error
+        except ConfigError as error:
+            raise ProblemError(_WRONG, str(error), "configuration-invalid") from error
+        return JSONResponse({"changes": [change._asdict() for change in changes]})
 
 
 def _event(model: QueryModel, given: Asking, place: int) -> Event:

@@ -438,6 +438,20 @@ class Withdrawn(BaseModel):
     ts: float | None
 
 
+class ChangedSetting(BaseModel):
+    """A key of the configuration with its value before and after, as TOML."""
+
+    key: str
+    before: str
+    after: str
+
+
+class Reloaded(BaseModel):
+    """The keys that a reload of the configuration has changed in the server."""
+
+    changes: list[ChangedSetting]
+
+
 class Problem(BaseModel):
     """An error (RFC 9457): `code` is stable and meant for programs, `detail` is meant for people."""
 

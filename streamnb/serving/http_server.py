@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import signal
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,11 +23,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streamnb.config import Config
 from streamnb.errors import AddressTaken, ConfigError
 from streamnb.runtime import context
+from streamnb.runtime.reloading import Reload
 from streamnb.serving.access import Tokens
 from streamnb.serving.dead_letter_forms import Replaying
 from streamnb.serving.erased_events import ErasedEvents
 from streamnb.serving.fast_path import FastPath
-from streamnb.serving.http_api import application, metrics_of
+from streamnb.serving.http_api import add_reload, application, metrics_of
 from streamnb.serving.http_events import EventSending
 from streamnb.serving.http_labels import LabelWriter
 from streamnb.serving.limits import RequestLimits
@@ -54,6 +56,7 @@ class Listening:
     Attributes:
         address: host and port.
         tokens: one is required of each request; empty requires none.
+        token_file: the file of the tokens, which a reload reads again.
         origins: other origins whose pages may ask.
         certificate, private_key: files for TLS.
         rate: requests a second.
@@ -67,6 +70,7 @@ class Listening:
     private_key: str | None
     rate: float
     is_local: bool
+    token_file: str | None = None
 
 
 _NOT_HTTP = encoded_problem(
@@ -173,8 +177,12 @@ def serve(
     tell: Callable[[Message], None],
     *,
     rests: bool,
+    reload: Reload | None = None,
 ) -> int:
-    """Answer until a signal. Raises ConfigError where the address cannot be listened on."""
+    """Answer until a signal; `reload` is a reload of the configuration, to which the server adds its parts.
+
+    Raises ConfigError where the address cannot be listened on.
+    """
     replica, watch = Replica(config, tell, rests=rests), RecentRecords(config, tell)
     registry, count = metrics_of(replica)
     topics = {
@@ -189,6 +197,8 @@ def serve(
     )
     sending = EventSending(config, writer, feeds["predictions"], lambda: watch.learner)
     app = application(replica, registry, write, watch, replay, sending, feeds)
+    if reload is not None:
+        add_reload(app, reload)
     host, port = listening.address
     guarded = RequestLimits(
         FastPath(app, replica),
@@ -217,6 +227,8 @@ def serve(
         ssl_keyfile=listening.private_key,
         h11_max_incomplete_event_size=16 << 10,
     )
+    if reload is not None:
+        reload.add(lambda _: _fresh_access(listening, guarded, settings))
     scheme = "http" if listening.certificate is None else "https"
     told = "answering at {0}:{1}: /predict, /explain, /model ...; the page is {2}://{0}:{1}/"
     shown = f"[{host}]" if ":" in host else host
@@ -249,6 +261,35 @@ def serve(
         watch.close()
         replica.close()
     return 0
+
+
+def _fresh_access(
+    listening: Listening, limits: RequestLimits, settings: uvicorn.Config
+) -> Callable[[], object]:
+    """Read tokens and certificate again; return what puts them to use. Raises ConfigError."""
+    tokens = None if listening.token_file is None else Tokens.of_file(listening.token_file)
+    check_certificate(listening.certificate, listening.private_key)
+
+    def use() -> None:
+        if tokens is not None:
+            limits.use_tokens(tokens)
+        if listening.certificate is not None and (of_tls := getattr(settings, "ssl", None)) is not None:
+            of_tls.load_cert_chain(listening.certificate, listening.private_key, "")
+
+    return use
+
+
+def check_certificate(certificate: str | None, private_key: str | None) -> None:
+    """Raise ConfigError for files that TLS cannot use."""
+    if certificate is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, private_key, "")
+    except OSError as error:  # ssl.SSLError is an OSError
+        raise ConfigError(
+            f"--certificate {certificate}, --private-key {private_key}: {error}; expected PEM files that "
+            "belong together, and a key without a password"
+        ) from error
 
 
 def _senders(

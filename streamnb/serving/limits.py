@@ -67,6 +67,10 @@ class RequestLimits:
         self._names = _LOOPBACK | {host.lower()}
         self._held, self._alone = 0, asyncio.Lock()
 
+    def use_tokens(self, tokens: Tokens) -> None:
+        """Require these tokens from the next request on."""
+        self._tokens = tokens
+
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
         if scope["type"] != "http":

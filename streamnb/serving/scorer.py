@@ -62,6 +62,7 @@ class Scorer:
         accepts_loss: bool = False,
     ) -> None:
         self._config, self._log, self._replica = config, log, replica
+        self.commit = config.commit
         self._states, self._sensor = states, states.sensor
         self._stopping, self._accepts_loss = stopping, accepts_loss
         self._journal = log.partitions(config.topics.journal)[0]
@@ -108,7 +109,7 @@ class Scorer:
 
     def _gather(self, share: GroupShare) -> Sequence[Record]:
         records: list[Record] = []
-        pace, size = self._config.commit, 0
+        pace, size = self.commit, 0
         due = time.monotonic() + pace.interval
         while len(records) < pace.events and size < _STEP_BYTES and not self._stopping():
             if share.turn() or not share.positions:

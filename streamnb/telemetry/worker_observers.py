@@ -157,11 +157,12 @@ class OutageReporter(OutageListener):
     Meanwhile the state is WAITING. With `give_up_after` of 0 seconds it gives up at once.
 
     Attributes:
+        give_up_after: seconds of the timeout; may be replaced.
         states: states of the worker that waits; may be replaced.
     """
 
     def __init__(self, give_up_after: float, stopping: Callable[[], bool] = lambda: False) -> None:
-        self._give_up_after, self._stopping = give_up_after, stopping
+        self.give_up_after, self._stopping = give_up_after, stopping
         self.states = WorkerStates()
 
     def unreachable(self, error: Unavailable, seconds: float) -> None:
@@ -169,8 +170,8 @@ class OutageReporter(OutageListener):
         self.states.sensor.heartbeat()
         if self._stopping():
             raise error
-        if seconds >= self._give_up_after:
-            waited = f", given up after {seconds:.0f} s" if self._give_up_after else ""
+        if seconds >= self.give_up_after:
+            waited = f", given up after {seconds:.0f} s" if self.give_up_after else ""
             raise Unavailable(f"{error}{waited}")
         if self.states.state not in {WorkerState.WAITING, WorkerState.STOPPED}:
             emit(Message("log-unreachable", f"waiting: {error}", error=str(error)))

@@ -573,6 +573,7 @@ def test_the_unit_keeps_the_learner_up_and_shut_in():
     for key, value in {
         "Restart": "always",
         "KillSignal": "SIGTERM",
+        "ExecReload": "/bin/kill -HUP $MAINPID",
         "RestartPreventExitStatus": "2",
         "DynamicUser": "yes",
         "ProtectSystem": "strict",

@@ -24,8 +24,10 @@ from streamnb.formats.terminal_text import counted, emit, printable, warn
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.reports.text_tables import print_informative, print_report, print_summary
 from streamnb.runtime import context, factories
+from streamnb.runtime.reloading import HangUpSignal, Reload
 from streamnb.runtime.shutdown import Stop, warm_up
 from streamnb.runtime.standby import Standby
+from streamnb.runtime.worker import Worker
 from streamnb.telemetry.log_output import OUTPUT
 from streamnb.telemetry.worker_observers import OutageReporter, watched
 from streamnb.values.messages import Message
@@ -35,8 +37,8 @@ _MAX_REPORTED = 10  # attributes
 
 
 def run(options: argparse.Namespace) -> int:
-    """Learn from the log until SIGTERM, SIGINT or SIGHUP, or until its end."""
-    config = context.load_config(options, *([factories.LEARN_ONLY] if options.learn_only else []))
+    """Learn from the log until SIGTERM or SIGINT, or until its end; SIGHUP reloads the configuration."""
+    config = context.load_config(options, *_forced(options))
     if config.predictions.by == "scorers" and not config.log.is_kafka:
         raise ConfigError(
             f'log.url is {config.log.url}, and predictions.by is "scorers": these need a Kafka cluster, and '
@@ -48,11 +50,17 @@ def run(options: argparse.Namespace) -> int:
         code = dry_run(config, learner, options.dry_run, fields.met, accepts_loss=options.accept_loss)
         fields.report(is_over=True)
         return code
-    if unfinished := _learn(config, learner, options, Stop()):
+    stop, hang_up = Stop(), HangUpSignal()
+    if unfinished := _learn(config, learner, options, stop, hang_up):
         emit(Message("stopped-early", f"stopped {unfinished}; nothing is lost", phase=unfinished))
         return 0
     _print_end(learner, options)
     return 0
+
+
+def _forced(options: argparse.Namespace) -> Sequence[str]:
+    """Return the settings that an option of the command sets."""
+    return [factories.LEARN_ONLY] if options.learn_only else []
 
 
 def _print_end(learner: EventProcessor, options: argparse.Namespace) -> None:
@@ -84,12 +92,15 @@ def _print_addresses(config: Config, options: argparse.Namespace) -> None:
         emit(Message("next-commands", text, log=url))
 
 
-def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace, stop: Stop) -> str:
+def _learn(
+    config: Config, learner: EventProcessor, options: argparse.Namespace, stop: Stop, hang_up: HangUpSignal
+) -> str:
     """Run a worker to its end; return the phase in which it was stopped if the model was not yet restored.
 
     Errors of port, log and topics show before kernels are compiled, and these before the election.
     """
     waiting = OutageReporter(config.kafka.give_up_after, stop)
+    reload = Reload(config, lambda: context.read_config(options, *_forced(options)), options)
     with watched(config, _FieldMonitor(learner, config), is_brief=options.until_end) as sensor:
         waiting.states.sensor = sensor
         try:
@@ -110,6 +121,8 @@ def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace,
                 if stop():  # a signal came before the worker existed
                     worker.stop()
                 standby = Standby(config, emit)
+                reload.add(lambda config: lambda: _reconfigure(config, worker, standby, waiting))
+                hang_up.begin(reload)
                 worker.await_leadership(factories.owner(), _StandbySensor(config, log), standby)
                 factories.tune_interpreter()
                 worker.run(until_end=options.until_end)
@@ -120,6 +133,12 @@ def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace,
                 raise
             return "while the log could not be reached"
     return "" if worker.is_restored else "before it was the learner, or had recovered"
+
+
+def _reconfigure(config: Config, worker: Worker, standby: Standby, waiting: OutageReporter) -> None:
+    factories.reconfigure(worker, config)
+    standby.reconfigure(config)
+    waiting.give_up_after = config.kafka.give_up_after
 
 
 class _FieldMonitor(Sensor):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 
+from streamnb.config import Config
 from streamnb.engine.sensor import WorkerState
 from streamnb.engine.worker_states import SCORER_TRANSITIONS, WorkerStates
 from streamnb.errors import ConfigError, Unavailable
 from streamnb.runtime import context, factories
+from streamnb.runtime.reloading import HangUpSignal, Reload
 from streamnb.runtime.shutdown import Stop, warm_up
 from streamnb.telemetry.worker_observers import OutageReporter, watched
 
@@ -16,7 +18,7 @@ _LOOK_SECONDS = 1.0  # between looks at the journal
 
 
 def run(options: argparse.Namespace) -> int:
-    """Predict until SIGTERM, SIGINT or SIGHUP."""
+    """Predict until SIGTERM or SIGINT; SIGHUP reloads the configuration."""
     config = context.load_config(options, factories.LEARN_ONLY)
     if not config.log.is_kafka:
         raise ConfigError(
@@ -27,7 +29,12 @@ def run(options: argparse.Namespace) -> int:
     from streamnb.serving.replica import Replica  # noqa: PLC0415
     from streamnb.serving.scorer import Scorer  # noqa: PLC0415
 
-    stop = Stop()
+    def reconfigure(config: Config) -> None:
+        scorer.commit = config.commit
+        waiting.give_up_after = config.kafka.give_up_after
+
+    stop, hang_up = Stop(), HangUpSignal()
+    reload = Reload(config, lambda: context.read_config(options, factories.LEARN_ONLY), options)
     waiting = OutageReporter(config.kafka.give_up_after, stop)
     with watched(config) as sensor:
         states = waiting.states = WorkerStates(sensor, SCORER_TRANSITIONS)
@@ -45,7 +52,10 @@ def run(options: argparse.Namespace) -> int:
                 replica = Replica(config, sensor.noted, look_seconds=_LOOK_SECONDS)
                 replica.start()
                 try:
-                    Scorer(config, log, replica, states, stop, accepts_loss=options.accept_loss).run()
+                    scorer = Scorer(config, log, replica, states, stop, accepts_loss=options.accept_loss)
+                    reload.add(lambda config: lambda: reconfigure(config))
+                    hang_up.begin(reload)
+                    scorer.run()
                 finally:
                     replica.close()
         except Unavailable:

@@ -7,7 +7,6 @@ import ipaddress
 import os
 import re
 import signal
-import ssl
 from contextlib import closing
 
 from streamnb.cli.commands.dlq import Selection, send_again
@@ -19,6 +18,7 @@ from streamnb.formats.terminal_text import emit
 from streamnb.queries.answers import rehearse_answers
 from streamnb.runtime import context, factories
 from streamnb.runtime.next_commands import repeated
+from streamnb.runtime.reloading import HangUpSignal, Reload
 from streamnb.runtime.resent_dead_letters import ResendResult
 from streamnb.serving.access import Tokens
 from streamnb.telemetry.worker_observers import OutageReporter
@@ -45,22 +45,33 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
         raise ConfigError(
             f"{options.module} needs FastAPI and uvicorn ({error}); pip install 'streamnb[web]'"
         ) from error
+    http_server.check_certificate(options.certificate, options.private_key)
     waiting = OutageReporter(config.kafka.give_up_after)
     tokens = Tokens.of_one("") if options.token_file is None else Tokens.of_file(options.token_file)
     context.existing_log(config, waiting).close()  # errors of the log show before kernels are compiled
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the server installs its own handler
+    reload, hang_up = Reload(config, lambda: context.read_config(options), options), HangUpSignal()
     if not rests:
         factories.warm_up(config, rehearse_answers)
     factories.tune_interpreter()
+    hang_up.begin(reload)
     return http_server.serve(
         config,
         http_server.Listening(
-            address, tokens, origins, options.certificate, options.private_key, options.rate, is_local
+            address,
+            tokens,
+            origins,
+            options.certificate,
+            options.private_key,
+            options.rate,
+            is_local,
+            options.token_file,
         ),
         (lambda verdicts: max(writing(config, verdicts, _refuse))) if config.topics.labels else None,
         lambda places, dry_run: _replayed(config, places, dry_run=dry_run),
         lambda message: emit(message.reworded(repeated(message, options))),
         rests=rests,
+        reload=reload,
     )
 
 
@@ -91,7 +102,6 @@ def _check_open(options: argparse.Namespace, *, is_local: bool) -> None:
     """Raise ConfigError for a public address without token or TLS."""
     if (options.certificate is None) != (options.private_key is None):
         raise ConfigError("--certificate and --private-key belong together")
-    _check_certificate(options.certificate, options.private_key)
     if is_local:
         return
     if options.token_file is None:
@@ -101,19 +111,6 @@ def _check_open(options: argparse.Namespace, *, is_local: bool) -> None:
             f"--listen {options.listen}: the token would go over the network as it is; give --certificate "
             "and --private-key, or --behind-proxy where a proxy does TLS"
         )
-
-
-def _check_certificate(certificate: str | None, private_key: str | None) -> None:
-    """Raise ConfigError for files that TLS cannot use."""
-    if certificate is None:
-        return
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, private_key, "")
-    except OSError as error:  # ssl.SSLError is an OSError
-        raise ConfigError(
-            f"--certificate {certificate}, --private-key {private_key}: {error}; expected PEM files that "
-            "belong together, and a key without a password"
-        ) from error
 
 
 def _replayed(config: Config, places: frozenset[str], *, dry_run: bool) -> ResendResult:
