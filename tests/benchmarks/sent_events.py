@@ -3,6 +3,8 @@
 The bare endpoint finds the events in the body, checks nothing, and appends their bytes to a SQLite file (a durable
 transaction for each request) or produces them to Kafka (acks=all). The two take turns; a ratio is the median of turns.
 The second ratio is that of events for each second of processor time, which other work on the machine disturbs less.
+On Kafka, requests with a key are also compared with a bare endpoint that produces the events and a record for the key
+in one transaction: no endpoint that keeps keys can be faster.
 
 python -m tests.benchmarks.sent_events [--kafka] [--seconds 1] [--turns 11] [--sizes 1 100] [--clients 1] [--other FOLDER]
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import http.client
+import itertools
 import json
 import os
 import random
@@ -28,15 +31,28 @@ from pathlib import Path
 from tests.benchmarks.recovery import broker
 from tests.support.fed import Programs, text, until_ready
 
-BARE_PORT = 18092
+BARE_PORT, TRANSACTION_PORT = 18092, 18093
 BARE = f"""
 import sqlite3, sys, threading
 import msgspec, uvicorn
 from fastapi import FastAPI, Request, Response
 
-address, lock, app = sys.argv[1], threading.Lock(), FastAPI()
+address, port, lock, app = sys.argv[1], int(sys.argv[2]), threading.Lock(), FastAPI()
 decode = msgspec.json.Decoder(dict[str, list[msgspec.Raw]]).decode
-if address.startswith("kafka://"):
+if port == {TRANSACTION_PORT}:
+    from kafka import KafkaProducer
+    shared = dict(bootstrap_servers=address.removeprefix("kafka://"), acks="all", retry_backoff_ms=2)
+    producer = KafkaProducer(transactional_id="bare", **shared)
+    producer.init_transactions()
+    def append(events):
+        producer.begin_transaction()
+        sent = [producer.send("bare", event) for event in events]
+        producer.send("bare-keys", b"written", events[0][:40])
+        producer.flush()
+        places = [each.get().offset for each in sent]
+        producer.commit_transaction()
+        return places
+elif address.startswith("kafka://"):
     from kafka import KafkaProducer
     producer = KafkaProducer(bootstrap_servers=address.removeprefix("kafka://"), acks="all")
     def append(events):
@@ -60,7 +76,7 @@ async def send(request: Request):
     events = [bytes(event) for event in decode(await request.body())["events"]]
     return Response(msgspec.json.encode(append(events)), media_type="application/json")
 
-uvicorn.run(app, port={BARE_PORT}, log_level="error", access_log=False)
+uvicorn.run(app, port=port, log_level="error", access_log=False)
 """  # noqa: S608
 
 
@@ -127,13 +143,18 @@ def main():
             from kafka.admin import NewTopic
 
             with KafkaAdminClient(bootstrap_servers=cluster.address) as admin:
-                admin.create_topics([NewTopic("bare", 1, 1)])
+                admin.create_topics([NewTopic("bare", 1, 1), NewTopic("bare-keys", 1, 1)])
         flags = ["--log", log, "--set", "topics.requests=requests"]
         programs = stack.enter_context(closing(Programs(folder, *flags)))
         programs.run("topics", "create")
-        bare, _ = programs.start_python("-c", BARE, log if options.kafka else str(folder / "bare.db"))
-        until_ready(BARE_PORT)
-        ports = {"bare": (bare, BARE_PORT)}
+        ports = {}
+        for name, port in [
+            ("bare", BARE_PORT),
+            *([("transaction", TRANSACTION_PORT)] if options.kafka else []),
+        ]:
+            address = log if options.kafka else str(folder / "bare.db")
+            ports[name] = programs.start_python("-c", BARE, address, str(port))[0], port
+            until_ready(port)
         for name, tree in trees.items():
             ports[name] = programs.answering("serve", "--rate", "100000", tree=tree, path="/live")
         for size in options.sizes:
@@ -146,19 +167,22 @@ def main():
 def measure(ports, size, clients, options, *, with_keys):
     """Print the rates and ratios of one kind of request."""
     found = {name: [] for name in ports}
+    if not with_keys:
+        found.pop("transaction", None)
     for _ in range(options.turns):
-        for name, (process, port) in ports.items():
+        for name in found:
+            process, port = ports[name]
             found[name].append(rates(process, port, size, clients, options.seconds, with_keys=with_keys))
     what = f"{size} a request, {clients} at once, {'with a key' if with_keys else 'without a key'}"
-    bare = found.pop("bare")
-    for name, own in found.items():
+    peers = {name: found.pop(name) for name in ("bare", "transaction") if name in found}
+    for (name, own), (peer, bare) in itertools.product(found.items(), peers.items()):
         by_time, by_processor = (
             sorted(one[way] / other[way] for one, other in zip(own, bare, strict=True)) for way in (0, 1)
         )
         print(
             f"{name}, {what}: {statistics.median(each for each, _ in own):.0f} events a second, "
             f"{statistics.median(by_time):.2f} ({by_time[0]:.2f} to {by_time[-1]:.2f}) of "
-            f"{statistics.median(each for each, _ in bare):.0f}; {statistics.median(by_processor):.2f} by processor "
+            f"{peer} {statistics.median(each for each, _ in bare):.0f}; {statistics.median(by_processor):.2f} by processor "
             f"time; load {os.getloadavg()[0]:.1f}",
             flush=True,
         )

@@ -9,7 +9,8 @@ from collections import Counter
 from functools import partial
 
 import pytest
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaError, KafkaTimeoutError, ProducerFencedError
+from kafka.producer.transaction_manager import AddPartitionsToTxnHandler
 
 from streamnb.engine.ports import Partition, WriteRequest
 from streamnb.errors import ConfigError, LogError, UnknownTopic
@@ -197,3 +198,47 @@ def test_an_unknown_outcome_is_resolved_before_anything_is_sent_again(open_log, 
     assert values(log, "events") == [b"0", b"1", b"2"]
     assert isinstance(log._log._requests._transactions, Transactions)
     assert partial(log.append_requests, [request("b", 2)])()[0].is_repeated
+
+
+@pytest.mark.parametrize("open_log", ["kafka"], indirect=True)
+def test_one_request_adds_the_partitions_of_events_and_keys(open_log, monkeypatch):
+    log = open_log(events=1, requests=1)
+    log.append_requests([request("first", 0)])
+    asked, handle = [], AddPartitionsToTxnHandler.handle_response
+
+    def noted(self, response):
+        topics = self.request.v3_and_below_topics
+        asked.append(sorted((topic.name, *topic.partitions) for topic in topics))
+        handle(self, response)
+
+    monkeypatch.setattr(AddPartitionsToTxnHandler, "handle_response", noted)
+    for i in range(1, 6):
+        log.append_requests([request(f"k{i}", i)])
+    # A request is repeated until the last transaction has its markers, or comes between the two partitions.
+    assert sum(len(topics) == 2 for topics in asked) >= 3
+    assert values(log, "events") == [b"%d" % i for i in range(6)]
+
+
+@pytest.mark.parametrize("open_log", ["kafka"], indirect=True)
+def test_a_process_that_is_fenced_takes_over_whichever_call_notices(open_log, monkeypatch):
+    """Also if a call after the refused one fails, whose error holds the broker's."""
+    log = open_log(events=1, requests=1)
+    log.append_requests([request("a", 1)])
+    producer, failures = type(log._log._requests._transactions._producer), []
+    placed = producer.deliver_placed
+
+    def refused(self, records):
+        if len(failures) < 2:
+            failures.append(1)
+            raise KafkaError(
+                "Cannot perform send because a previous request has failed", ProducerFencedError()
+            )
+        return placed(self, records)
+
+    def unreachable(error, seconds):
+        raise error
+
+    monkeypatch.setattr(producer, "deliver_placed", refused)
+    monkeypatch.setattr(log._log._cluster.patience, "unreachable", unreachable)  # a fence is no outage
+    assert not log.append_requests([request("b", 2)])[0].is_repeated
+    assert (len(failures), values(log, "events")) == (2, [b"1", b"2"])

@@ -54,6 +54,12 @@ class TransactionalProducer(Protocol):
     def begin_transaction(self) -> None:
         """Begin a transaction."""
 
+    def announce(self, partition: Partition) -> None:
+        """Add a partition to the transaction in the request that adds the next record's.
+
+        Only saves a request; a client that cannot do so ignores the call.
+        """
+
     def deliver(self, records: Sequence[NewRecord]) -> None:
         """Write records; on return each record is delivered, or the commit will fail.
 

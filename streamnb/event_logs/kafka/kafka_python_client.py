@@ -217,6 +217,11 @@ class _KafkaPythonTransactionalProducer(_Abandoned):
     def begin_transaction(self) -> None:
         self._producer.begin_transaction()
 
+    def announce(self, partition: Partition) -> None:
+        """Queue the partition: the client adds all queued partitions with one request."""
+        manager = self._producer._transaction_manager  # noqa: SLF001  no public way
+        manager.maybe_add_partition_to_transaction(TopicPartition(*partition))
+
     def deliver(self, records: Sequence[NewRecord]) -> None:
         """Check each delivery: the client would commit without a batch that expired in the transaction."""
         self._delivered(records)

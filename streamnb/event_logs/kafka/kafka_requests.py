@@ -86,7 +86,7 @@ class KafkaRequests:
                     self._transactions.close()
                     raise
                 now = time.monotonic()
-                if not isinstance(error.__cause__, _FENCED) or now - began > _FENCED_SECONDS:
+                if not _is_fenced(error) or now - began > _FENCED_SECONDS:
                     if failed_since is not None:
                         self._cluster.patience.unreachable(Unavailable(str(error)), now - failed_since)
                     failed_since = failed_since or now
@@ -155,7 +155,9 @@ class KafkaRequests:
 
             records = [record for request in new for record in request.records]
             self._cluster.check_known((), {record.topic for record in records})
-            self._transactions.send_placed(records, keys, "requests").await_outcome(self._cluster.wait)
+            self._transactions.send_placed(records, keys, self._partition, "requests").await_outcome(
+                self._cluster.wait
+            )
             for key, value in stored:
                 index.put(key, value, now)
             return found
@@ -167,3 +169,10 @@ class KafkaRequests:
         self._transactions.close()
         if self._db is not None:
             self._db.close()
+
+
+def _is_fenced(error: LogError) -> bool:
+    """Return whether another process has fenced this one, which a call after the refused one wraps."""
+    cause = error.__cause__
+    found = (cause, *getattr(cause, "args", ()))
+    return any(isinstance(one, _FENCED) for one in found)

@@ -122,13 +122,18 @@ class Transactions:
         self,
         records: Sequence[NewRecord],
         more: Callable[[Sequence[tuple[Partition, int]]], Sequence[NewRecord]],
+        partition: Partition,
         what: str,
     ) -> Attempt:
-        """Begin to write records in one transaction, with `more` records that depend on their places."""
+        """Begin to write records in one transaction.
+
+        `more` returns records of `partition` that depend on the places of the others.
+        """
 
         def write() -> None:
             producer = self._begun()
             try:
+                producer.announce(partition)
                 producer.deliver(more(producer.deliver_placed(records)))
                 producer.commit_transaction()
             except _TOO_LARGE as error:

@@ -275,6 +275,9 @@ class _LibrdkafkaTransactionalProducer(_Sending):
         with raised_as_kafka_python():
             self._producer.begin_transaction()
 
+    def announce(self, partition: Partition) -> None:
+        """Ignore the call: librdkafka adds a partition with its first record."""
+
     def deliver(self, records: Sequence[NewRecord]) -> None:
         """Raise the transaction's own error: after it the client rejects records and may keep some."""
         with raised_as_kafka_python():
