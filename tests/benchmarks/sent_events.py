@@ -170,9 +170,9 @@ def measure(ports, size, clients, options, *, with_keys):
     if not with_keys:
         found.pop("transaction", None)
     for _ in range(options.turns):
-        for name in found:
+        for name, all_rates in found.items():
             process, port = ports[name]
-            found[name].append(rates(process, port, size, clients, options.seconds, with_keys=with_keys))
+            all_rates.append(rates(process, port, size, clients, options.seconds, with_keys=with_keys))
     what = f"{size} a request, {clients} at once, {'with a key' if with_keys else 'without a key'}"
     peers = {name: found.pop(name) for name in ("bare", "transaction") if name in found}
     for (name, own), (peer, bare) in itertools.product(found.items(), peers.items()):

@@ -235,7 +235,7 @@ def test_a_process_that_is_fenced_takes_over_whichever_call_notices(open_log, mo
             )
         return placed(self, records)
 
-    def unreachable(error, seconds):
+    def unreachable(error, _seconds):
         raise error
 
     monkeypatch.setattr(producer, "deliver_placed", refused)

@@ -133,7 +133,7 @@ class Clients:
             KafkaProducer,
             **self._producing(),
             transactional_id=transactional_id,
-            retry_backoff_ms=2,  # pause of a begin that comes before the last transaction's markers are written
+            retry_backoff_ms=2,  # pause while the markers of the last transaction are not yet written
             transaction_timeout_ms=timeout_ms,
             delivery_timeout_ms=timeout_ms,
             request_timeout_ms=min(_ANSWER_MS, timeout_ms // 2),
