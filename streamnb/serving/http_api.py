@@ -10,6 +10,7 @@ from functools import partial
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Annotated, Any
+from urllib.parse import unquote_to_bytes
 
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, HTTPException, Path, Request, Response
@@ -38,7 +39,7 @@ from streamnb.serving.dead_letter_forms import Replaying
 from streamnb.serving.fast_path import PATH, answered
 from streamnb.serving.http_events import EVENTS_PATH, EventSending, add_sending
 from streamnb.serving.http_explanations import add_explanations
-from streamnb.serving.http_labels import LabelWriter, add_labels, check_path, has_refused, too_many_sources
+from streamnb.serving.http_labels import LabelWriter, add_labels, has_refused, too_many_sources
 from streamnb.serving.http_records import OpenStreams, add_missing, add_records, newest_prediction
 from streamnb.serving.http_schemas import (
     Answer,
@@ -78,14 +79,25 @@ class _TextConvertor(Convertor[str]):
 register_url_convertor("text", _TextConvertor())
 
 
+def _check_encoding(request: Request) -> None:
+    """Raise ProblemError if the path or the query is not UTF-8: Starlette would replace the bytes."""
+    for what, key in (("path", "raw_path"), ("query", "query_string")):
+        try:
+            unquote_to_bytes(request.scope.get(key, b"")).decode()
+        except UnicodeDecodeError:
+            text = f"the {what} is not UTF-8: encode it as UTF-8 before the percent signs"
+            raise ProblemError(_UNREADABLE, text, "not-utf-8") from None
+
+
 class _StrictRoute(APIRoute):
-    """A path that refuses parameters that it does not know, or that are given twice."""
+    """A path that refuses bytes that are not UTF-8, and parameters that are unknown or given twice."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         answer = super().get_route_handler()
         known = {field.alias for field in self.dependant.query_params}
 
         async def checked(request: Request) -> Response:
+            _check_encoding(request)
             if request.scope["query_string"] and self.include_in_schema:
                 names = [name for name, _ in request.query_params.multi_items()]
                 for name in names:
@@ -318,9 +330,8 @@ def _ask(app: FastAPI, replica: Replica, stands: Callable[[], dict[str, Any]]) -
         return JSONResponse(found)
 
     @app.get("/tokens/{word:text}", response_model=Token)
-    def get_token(request: Request, word: Annotated[str, Path(min_length=1, max_length=1000)]) -> Response:
+    def get_token(word: Annotated[str, Path(min_length=1, max_length=1000)]) -> Response:
         """Return what the model knows of one word or value."""
-        check_path(request, "word")
         with asked() as model:
             return JSONResponse(known_of(model, word))
 

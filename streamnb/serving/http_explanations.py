@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import FastAPI, Path, Request, Response
+from fastapi import FastAPI, Path, Response
 
 from streamnb.events import Prediction
-from streamnb.serving.http_labels import check_path, label_now
+from streamnb.serving.http_labels import label_now
 from streamnb.serving.http_schemas import ExplainedPrediction
 from streamnb.serving.problem_details import ProblemError
 from streamnb.serving.replica import Replica
@@ -34,10 +34,9 @@ def add_explanations(
 
     @app.get("/explain/{id:text}", name="explain_prediction", response_model=ExplainedPrediction)
     async def explain_prediction(
-        request: Request, id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]
+        id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)],
     ) -> Response:
         """Return the newest prediction of an event as published, what decided, and the label in force now."""
-        check_path(request, "id")
         raw = await newest(id_)
         try:
             found = _decode(raw)

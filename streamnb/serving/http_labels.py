@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Container, Sequence
 from typing import Annotated, Any, Literal
-from urllib.parse import unquote_to_bytes
 
 import anyio
 from anyio import CapacityLimiter
@@ -28,7 +27,7 @@ from streamnb.serving.replica import Replica
 from streamnb.values.messages import Message
 from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible, not_allowed
 
-_UNREADABLE, _NOT_FOUND, _CONFLICT, _WRONG = 400, 404, 409, 422
+_NOT_FOUND, _CONFLICT, _WRONG = 404, 409, 422
 _LABELS_SECONDS = 5.0  # to wait for other requests that write labels
 _LABELS_AT_ONCE = 4  # requests that ask the replica about the labels that they wrote
 _LOOK_SECONDS = 0.02
@@ -36,14 +35,6 @@ _LOOK_SECONDS = 0.02
 
 LabelWriter = Callable[[Sequence[LabelRecord | Retraction]], object]
 """Writes label records durably."""
-
-
-def check_path(request: Request, what: str) -> None:
-    """Raise ProblemError if a path is not UTF-8."""
-    try:
-        unquote_to_bytes(request.scope.get("raw_path", b"")).decode()
-    except UnicodeDecodeError:
-        raise ProblemError(_UNREADABLE, f"the {what} in the path is not UTF-8", "not-utf-8") from None
 
 
 def held_answer(replica: Replica, event_id: str) -> dict[str, Any]:
@@ -208,11 +199,8 @@ def add_labels(
 def _add_held(app: FastAPI, replica: Replica, author: Callable[[str, str], str | None]) -> None:
 
     @app.get("/labels/{id:text}", response_model=Held)
-    def get_label(
-        request: Request, id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]
-    ) -> Response:
+    def get_label(id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]) -> Response:
         """Return the label in force for the newest event of this id, its source, and other labels."""
-        check_path(request, "id")
         with replica.lock:
             replica.asked()
             found = held_answer(replica, id_)

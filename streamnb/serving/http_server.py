@@ -96,7 +96,8 @@ async def _refuse_connection(_scope: Scope, _receive: Receive, send: Send) -> No
 class _Bounded(H11Protocol):
     """Closes connections of clients that do not send a request's head, or read the answer, in time.
 
-    Beyond the maximum number of connections it also closes the connection that has been idle longest.
+    Beyond the maximum number of connections it also closes the connection that has been idle longest. If that
+    admits nobody, because all others ask, the new ones wait for their 503, up to as many again.
     """
 
     quiet_since = 0.0
@@ -109,6 +110,8 @@ class _Bounded(H11Protocol):
         others = [one for one in self.connections if isinstance(one, _Bounded) and one is not self]
         if (excess := len(self.connections) + 1 - _MOST_CONNECTIONS) > 0:
             quiet = [one for one in others if not one.is_asking]
+            if len(others) - len(quiet) >= _MOST_CONNECTIONS:
+                excess = max(0, excess - _MOST_CONNECTIONS)
             for one in sorted(quiet, key=attrgetter("quiet_since"))[:excess]:
                 one.transport.abort()
                 self.connections.discard(one)  # before its callback runs: a request may come first

@@ -46,7 +46,7 @@ def run(role, port, seconds, seed, folder):
     folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     asked = ["run", "openapi.json", "--url", f"http://127.0.0.1:{port}", "--continue-on-failure"]
     limits = ["--max-time", seconds, "--seed", seed, "--request-timeout", "60"]
-    # An answer that never ends would take the time of all others: tests/system/service/test_applications.py asks for it.
+    # An answer that never ends would take the time of all others: tests/system/service/test_applications.py does.
     limits += ["--exclude-path-regex", "^/stream/"]
     checks = ["--exclude-checks", UNKNOWN, "--phases", "examples,coverage,fuzzing"]
     headers = ["--header", f"Authorization: Bearer {token_of(role)}"]  # of nobody: a wrong one

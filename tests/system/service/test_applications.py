@@ -316,6 +316,61 @@ def test_what_a_path_does_not_take_is_refused(program):
 
 
 @pytest.mark.parametrize("program", ["sqlite"], indirect=True)
+def test_a_stream_begins_with_any_cursor_or_refuses_it_at_once(program):
+    """schemathesis leaves streams out: it would wait for their ends."""
+    _, port, ask = serving_without_model(program)
+    topic_id = ask("/predictions")[1]["next"].partition(":")[0]
+    ask("/labels")
+    huge = "9" * 15
+    refused = [
+        *(
+            "x",
+            "%00",
+            "%FF",
+            "%F0%9F%98%80:0",
+            ":0,0",
+            f"{topic_id}:",
+            f"{topic_id}:-1,0",
+            f"{topic_id}:0,0,",
+        ),
+        *(f"{topic_id}:0;0", f"{topic_id}:1e3,0", f"{topic_id}:9{huge},0", f"{topic_id}:%D9%A1,0"),
+        *("a" * 101 + ":0", f"{topic_id}:0,0%0D%0AX-Odd:1", f"{topic_id}:" + ",".join("0" * 10_001)),
+    ]
+    queries = [(f"after={text}", {400, 422, 431}, b"") for text in refused]
+    queries += [(query, {422}, b"") for query in ("limit=5", "after=x&after=x", "class=" + "x" * 1001)]
+    gaps = {
+        f"{topic_id}:0,0": b"",
+        "": b"",
+        f"{topic_id}:0": b"partitions",
+        "another:0,0": b"recreated",
+        f"{topic_id}:{huge},{huge}": b"lost",
+    }
+    queries += [(f"after={text}&class=%F0%9F%98%80&decision=%00", {200}, gap) for text, gap in gaps.items()]
+
+    def begun(query, headers, *, until):
+        """The status, and what comes until a text has come."""
+        with socket.create_connection(("127.0.0.1", port), 10) as connection:
+            request = f"GET /stream/predictions?{query} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"
+            connection.sendall(request.encode())
+            said = b""
+            while b"\r\n\r\n" not in said or until not in said:
+                said += (more := connection.recv(9999))
+                if not more:
+                    break
+        return int(said.split()[1]), said
+
+    for query, statuses, gap in queries:
+        status, said = begun(query, "", until=(gap or b"\nid: ") if statuses == {200} else b'"code"')
+        assert status in statuses, (query[:80], said)
+        assert (b"retry: 1000\nid: " in said) is (status == 200), query[:80]
+        assert (b"event: gap" in said) is bool(gap), query[:80]
+    assert begun("", "Last-Event-ID: x\r\n", until=b"cursor")[0] == 422
+    status, said = begun(f"after={topic_id}:0,0", "Last-Event-ID: another:0,0\r\n", until=b"recreated")
+    assert (status, said.count(b"event: gap")) == (200, 2)  # the header is the newer position
+    assert ask("/live")[0] == 200
+
+
+@pytest.mark.parametrize("program", ["sqlite"], indirect=True)
 def test_streams_of_all_topics_together_are_limited(program):
     """All ask at once; a stream whose client leaves frees its place."""
     _, port, ask = serving_without_model(program)

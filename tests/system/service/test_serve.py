@@ -12,6 +12,7 @@ import socket
 import sqlite3
 import threading
 import time
+from collections import Counter
 from contextlib import ExitStack, closing
 from importlib.metadata import version
 from itertools import count
@@ -209,14 +210,16 @@ def assert_it_says_which_label_holds(ask):
     assert (other["label"], other["source"]) == (own, "event")
     assert other["ts"] <= found["ts"]
     assert found["journal"] <= ask("/model")[1]["journal"]
-    status, answer = ask("/labels/m%FF")
-    assert (status, answer["code"], answer["detail"]) == (400, "not-utf-8", "the id in the path is not UTF-8")
-    status, answer = ask("/tokens/fr%FF")
-    assert (status, answer["code"], answer["detail"]) == (
-        400,
-        "not-utf-8",
-        "the word in the path is not UTF-8",
-    )
+    for path in (
+        "/labels/m%FF",
+        "/tokens/fr%FF",
+        "/predictions/m%FF",
+        "/explain/m%FF",
+        "/predictions?class=%FF",
+    ):
+        status, answer = ask(path)
+        assert (status, answer["code"]) == (400, "not-utf-8"), path
+        assert answer["detail"].startswith("the query is not" if "?" in path else "the path is not UTF-8")
     alike = ["spam ", "Spam", "ham", "SPAM"]
     labels = [{"id": f"nobody-{n}", "label": label} for n, label in enumerate(alike)]
     answer = ask("/labels", {"labels": [*labels, {"id": "nobody-9", "label": None}]})[1]
@@ -699,6 +702,53 @@ def test_a_connection_too_many_gets_an_error_of_the_shape_of_all():
     assert b"content-type: application/problem+json\r\n" in head
     assert b"retry-after: 1" in head
     assert (json.loads(body)["status"], json.loads(body)["code"]) == (503, "unavailable")
+
+
+@pytest.mark.parametrize("newcomers", [200, 300])
+def test_those_who_come_while_all_others_ask_get_their_503_up_to_as_many_again(newcomers):
+    """None of them has asked yet when the next one comes."""
+
+    async def answered():
+        released = asyncio.Event()
+
+        async def app(_scope, _receive, send):
+            await released.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        settings = uvicorn.Config(app, http=_Bounded)
+        settings.load()
+        state = ServerState()
+        clients = [_Bounded(settings, state, {}) for _ in range(_MOST_CONNECTIONS + newcomers)]
+
+        def come(client):
+            client.connection_made(Mock(**{"get_extra_info.return_value": None}))
+
+        def ask(client):
+            client.data_received(b"GET /live HTTP/1.1\r\nHost: one\r\n\r\n")
+
+        for client in clients[:_MOST_CONNECTIONS]:
+            come(client)
+            ask(client)
+        late = clients[_MOST_CONNECTIONS:]
+        for client in late:
+            come(client)
+        left = [client for client in late if client.transport.abort.called]
+        for client in late:
+            if client not in left:
+                ask(client)
+        released.set()
+        await asyncio.gather(*state.tasks)
+        for client in clients:
+            client.connection_lost(None)
+        return Counter(
+            b"".join(call.args[0] for call in one.transport.write.call_args_list)[:12] for one in late
+        )
+
+    answers = asyncio.run(answered())
+    assert answers[b"HTTP/1.1 503"] + answers[b""] == newcomers
+    assert (answers[b""] == 0) is (newcomers < _MOST_CONNECTIONS)
+    assert answers[b"HTTP/1.1 503"] > 100
 
 
 @pytest.mark.parametrize(
