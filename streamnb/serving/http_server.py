@@ -97,7 +97,7 @@ class _Bounded(H11Protocol):
     """Closes connections of clients that do not send a request's head, or read the answer, in time.
 
     Beyond the maximum number of connections it also closes the connection that has been idle longest. If that
-    admits nobody, because all others ask, the new ones wait for their 503, up to as many again.
+    admits no request, because all others ask, the new ones wait for their 503, up to as many again.
     """
 
     quiet_since = 0.0

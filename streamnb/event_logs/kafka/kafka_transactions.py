@@ -127,7 +127,7 @@ class Transactions:
     ) -> Attempt:
         """Begin to write records in one transaction.
 
-        `more` returns records of `partition` that depend on the places of the others.
+        `more` returns records of `partition` that depend on the places of `records`.
         """
 
         def write() -> None:
