@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from streamnb.config import Config
-from streamnb.engine.ports import Log, Partition
+from streamnb.engine.ports import Log, Partition, Record
 from streamnb.errors import OutOfRange
 from streamnb.events import Event
 from streamnb.features.attributes import TEXT
@@ -119,8 +119,11 @@ class DriftWindows:
         return self._samples[key]
 
     def _events(self, log: Log, partition: Partition, start: int, size: int) -> Iterator[Event]:
+        records: list[Record] = []
         try:
-            records = log.read(partition, start, size)
+            while len(records) < size and (more := log.read(partition, start, size - len(records))):
+                records += more  # a broker answers in parts
+                start = more[-1].offset + 1
         except OutOfRange:  # retention has just removed them
             return
         raws, keys = [one.value for one in records], [one.key for one in records]

@@ -11,12 +11,16 @@ from contextlib import closing
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
 
 from streamnb import config as configuration
 from streamnb.engine.ports import NewRecord
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.runtime import context
 from streamnb.serving.drift_windows import LABEL, WINDOW_EVENTS, DriftWindows, window_starts
 from streamnb.serving.recent_records import RecentRecords
+from tests.brokers.numbered import NUMBERS
 from tests.serving.test_work_views import rows, shown, texts
 
 
@@ -64,6 +68,39 @@ def table(config, range_="all"):
 
 def drifting(found):
     return {name for name, changes in found.drift.changes.items() if changes[-1].p <= found.drift.level}
+
+
+def on_broker(address, client, **topics):
+    """A configuration with new topics on a broker."""
+    names = {topic: f"drift{next(NUMBERS)}-{topic}" for topic in topics}
+    with KafkaAdminClient(bootstrap_servers=address) as admin:
+        admin.create_topics([NewTopic(name, topics[topic], 1) for topic, name in names.items()])
+        admin.wait_for_topics([*names.values()])
+    named = [f"topics.{topic}={name}" for topic, name in names.items()]
+    return configuration.load(None, {}, [f"log.url=kafka://{address}", f"log.client={client}", *named])
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
+def test_a_planted_drift_is_found_on_a_broker_by_every_client_alike(broker, client, tmp_path):
+    """The table equals that of the same events in an embedded log."""
+    rng = random.Random(1)
+    made = [json.dumps(event(i, rng, drifts=i >= 2000)).encode() for i in range(3000)]
+    config = on_broker(broker.address, client, events=1)
+    with closing(context.open_log(config)) as log:
+        for i in range(0, len(made), 70):  # a batch each
+            log.append([NewRecord(config.topics.events[0], None, value) for value in made[i : i + 70]])
+    found = table(config)
+    embedded = table(fill(tmp_path, 3000, drifts_from=2000))
+    assert drifting(found) == {"text"}
+    assert found.drift.changes == embedded.drift.changes
+
+
+def test_a_sample_is_whole_though_a_log_answers_in_parts(tmp_path, monkeypatch):
+    config = fill(tmp_path, 3000, drifts_from=2000)
+    whole, read = table(config), SqliteLog.read
+    monkeypatch.setattr(SqliteLog, "read", lambda log, place, at, limit: read(log, place, at, min(limit, 37)))
+    assert table(config).drift.changes == whole.drift.changes
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

@@ -10,10 +10,12 @@ import pytest
 from streamnb import config as configuration
 from streamnb.engine.ports import NewRecord
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.runtime import context
 from streamnb.serving import label_search
 from streamnb.serving.label_search import LabelSearch
 from streamnb.serving.live_views import PageViews
 from streamnb.serving.recent_records import RecentRecords
+from tests.serving.test_drift_windows import on_broker
 from tests.serving.test_live_page import NoModel, prediction, record
 
 
@@ -54,6 +56,20 @@ def test_the_label_in_force_is_found_behind_thousands_of_others(log):
     assert found.labels.own("m1", "ann") == "spam"
     assert not found.labels.mentions("m2")
     assert not search(log, "m3").labels.mentions("m3")
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
+def test_the_label_in_force_is_found_on_a_broker(broker, client):
+    config = on_broker(broker.address, client, labels=2)
+    with closing(context.open_log(config)) as log:
+        spam = NewRecord(config.topics.labels, b"m1", b'{"id": "m1", "label": "spam"}')
+        log.append([spam, *[NewRecord(config.topics.labels, b"%d" % i, b'{"id": "x"}') for i in range(2500)]])
+        log.append([spam._replace(value=b'{"id": "m1", "label": "ham"}')])
+        log.config = config
+        found = search(log, "m1")
+        assert (found.labels.label("m1", None), found.is_whole) == ("ham", True)
+        assert not search(log, "m2").labels.mentions("m2")
 
 
 def test_a_search_continues_where_it_ended_and_takes_labels_that_arrive(log, monkeypatch):
