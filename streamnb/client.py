@@ -226,7 +226,11 @@ class _Requests:
 
 
 def _plain(event: Event | str) -> str | dict[str, Any]:
-    return event if isinstance(event, str) else dict(event)
+    if isinstance(event, str):
+        return event
+    if not isinstance(event, Mapping):
+        raise TypeError(f"expected one text, or one event as a mapping, not a {type(event).__name__}")
+    return dict(event)
 
 
 class _Retry:

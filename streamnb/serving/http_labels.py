@@ -171,6 +171,8 @@ def add_labels(
             learned = await writing.until_learned(said, timeout)
             for told, is_learned in zip(answer["labels"], learned, strict=True):
                 told["learned"] = is_learned
+                if is_learned:  # the event may have come meanwhile
+                    told["event_known"] = True
         return JSONResponse(answer)
 
     @app.post("/labels/undo", response_model=Written, name="undo_label")

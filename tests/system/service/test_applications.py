@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -209,6 +210,13 @@ def test_a_client_sends_waits_corrects_and_asks(program):
         assert client.prediction("nobody") is None
         correction = client.correct("m5", "spam", source="desk", by="ann", wait=20)
         assert (correction.id, correction.is_event_known, correction.is_learned) == ("m5", True, True)
+        with ThreadPoolExecutor(1) as early:  # the label comes before its event
+            corrected = early.submit(client.correct, "early", "spam", wait=20)
+            until(lambda: "early" in {one["id"] for one in ask("/labels")[1]["labels"]})
+            assert client.send({"id": "early", "text": "free"})
+            assert (corrected.result().is_event_known, corrected.result().is_learned) == (True, True)
+        with pytest.raises(TypeError, match="one text, or one event as a mapping, not a list"):
+            client.ask(["free", "cash"])
         until(lambda: ask("/labels/m5")[1].get("by") == "ann")
         assert ask("/labels/m5")[1]["source"] == "desk"
         assert client.correct("m5", "spam").is_learned is None
