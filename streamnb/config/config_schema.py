@@ -309,6 +309,7 @@ class PredictionsConfig(Section, frozen=True):
         unseen: whether it contains the probability of a new label.
         top: maximum number of classes with probabilities, within `max_bytes`; 0 is all, regardless of size.
         max_bytes: a larger prediction becomes a dead letter; 0 is unlimited.
+        traceparent: whether it has the header `traceparent` of its event.
         by: the publisher: the learner, or separate scorers. Going back from scorers is not possible.
     """
 
@@ -317,6 +318,7 @@ class PredictionsConfig(Section, frozen=True):
     unseen: bool = True
     top: Annotated[int, whole(0)] = 1000
     max_bytes: Annotated[int, LIMIT] = 1000 << 10
+    traceparent: bool = False
     by: Literal["learner", "scorers"] = "learner"
 
 

@@ -49,6 +49,7 @@ class Committed:
         at: when it became visible, seconds since the epoch.
         latencies: of each record, seconds from its timestamp in the log to `at`.
         records: the consumed records.
+        polled_at, processed_at: when reading and processing of the records began, seconds since the epoch.
     """
 
     n: int
@@ -58,6 +59,8 @@ class Committed:
     at: float
     latencies: Sequence[float]
     records: Sequence[Record] = ()
+    polled_at: float = 0.0
+    processed_at: float = 0.0
 
 
 class Sensor:

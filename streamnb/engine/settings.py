@@ -101,6 +101,7 @@ class Settings:
         letter_bytes: maximum bytes of a dead letter, if its topic takes less than the default; 0 is the
             default.
         top: maximum number of classes in a prediction; 0 is all.
+        traceparent: copy the header `traceparent` of an event to its prediction.
         by: publisher of predictions, "learner" or "scorers"; the learner computes and scores them anyway.
         max_classes: maximum number of classes; further labels become dead letters. 0 is unlimited.
         min_learns: minimum number of examples of a class that may be predicted.
@@ -128,6 +129,7 @@ class Settings:
     max_bytes: int = 0
     letter_bytes: int = 0
     top: int = 0
+    traceparent: bool = False
     by: str = "learner"
     max_classes: int = 0
     min_learns: int = 1

@@ -24,6 +24,8 @@ class _CommitBegun(NamedTuple):
     at: float
     records: Sequence[Record]
     tally: Counters
+    polled_at: float
+    processed_at: float
 
 
 class Committer:
@@ -72,7 +74,7 @@ class Committer:
         context, learner = self._context, self._context.learner
         self.began = time.monotonic()
         self._topics.check()  # 1
-        now = context.clock()  # 2
+        now, polled_at, processed_at = context.clock(), context.polled_at, time.time()  # 2
         silence = self.silence(now)
         context.is_ahead = True  # 3
         before = learner.consumed
@@ -92,7 +94,8 @@ class Committer:
         self.await_commit()  # 5
         at = time.time()
         in_flight = context.log.begin_commit(transaction)  # 6
-        self._in_flight = _CommitBegun(in_flight, checkpoint.n, at, records[:taken], tally)
+        begun = in_flight, checkpoint.n, at, records[:taken], tally, polled_at, processed_at
+        self._in_flight = _CommitBegun(*begun)
         context.checkpoint, context.is_ahead = checkpoint, False
         return records[taken:]
 
@@ -130,7 +133,10 @@ class Committer:
         if begun.tally.report is not None:
             sensor.reported(begun.tally.report)
         latencies = [at - record.timestamp for record in records]
-        sensor.committed(Committed(begun.n, len(records), begun.tally, seconds, at, latencies, records))
+        times = begun.polled_at, begun.processed_at
+        sensor.committed(
+            Committed(begun.n, len(records), begun.tally, seconds, at, latencies, records, *times)
+        )
 
 
 def journalled_prefix(records: Sequence[Record]) -> int:

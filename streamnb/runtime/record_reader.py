@@ -59,6 +59,7 @@ class RecordReader:
         if self.left:
             self._context.heartbeat()
             waiting, self.left = self.left, ()
+            self._context.polled_at = time.time()
             return waiting
         try:
             return self._gather(until_end=until_end)
@@ -73,6 +74,7 @@ class RecordReader:
 
     def _gather(self, *, until_end: bool) -> Sequence[Record]:
         context, policy = self._context, self._context.policy
+        context.polled_at = time.time()
         records: list[Record] = []
         wait = 0.0 if context.learner.has_work else policy.commit_seconds
         due = self._committer.began + wait

@@ -57,6 +57,7 @@ class WorkerContext:
         is_ahead: the model knows records that no commit holds, or whose commit failed.
         is_stopping: a stop was requested, maybe by a signal handler.
         running_since: end of the recovery, by the monotonic clock.
+        polled_at: when reading of the next records began, seconds since the epoch.
     """
 
     log: Log
@@ -70,6 +71,7 @@ class WorkerContext:
     is_ahead: bool = False
     is_stopping: bool = False
     running_since: float = math.inf
+    polled_at: float = 0.0
 
     @property
     def is_restored(self) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 from streamnb.config import Config
 from streamnb.engine.ports import OutageListener
@@ -16,9 +17,13 @@ from streamnb.errors import AddressTaken, Unavailable
 from streamnb.events import MetricsReport
 from streamnb.formats.terminal_text import counted, emit, note
 from streamnb.telemetry.log_output import OUTPUT
+from streamnb.telemetry.open_telemetry import open_telemetry, wanted_signals
 from streamnb.telemetry.watchdog import Watchdog
 from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
+
+if TYPE_CHECKING:
+    from streamnb.telemetry.prometheus_sensor import PrometheusSensor
 
 _TICK_SECONDS = 1.0
 
@@ -35,16 +40,29 @@ def watched(config: Config, *more: Sensor, is_brief: bool = False) -> Iterator[S
             watchdogs = (Watchdog(config.log.hang_timeout),)
             watchdogs[0].start()
             stack.callback(watchdogs[0].close)
-        yield Sensors(*watchdogs, Ticker(), *more, *_served(config, stack, is_brief=is_brief))
+        yield Sensors(*watchdogs, Ticker(), *more, *_published(config, stack, is_brief=is_brief))
 
 
-def _served(config: Config, stack: ExitStack, *, is_brief: bool) -> Sequence[Sensor]:
+def _published(config: Config, stack: ExitStack, *, is_brief: bool) -> Sequence[Sensor]:
+    """Return the sensors of metrics and traces, if HTTP or OpenTelemetry takes them."""
+    wanted = wanted_signals()
+    if config.http.address is None and not wanted:
+        return ()
+    from streamnb.telemetry.prometheus_sensor import PrometheusSensor  # noqa: PLC0415  only `run` needs it
+
+    metrics = PrometheusSensor()
+    traces = open_telemetry(wanted, stack, metrics.registry) if wanted else ()
+    return metrics, *traces, *_served(config, stack, metrics, is_brief=is_brief)
+
+
+def _served(
+    config: Config, stack: ExitStack, metrics: PrometheusSensor, *, is_brief: bool
+) -> Sequence[Sensor]:
     if config.http.address is None:
         return ()
     from streamnb.telemetry.http_endpoints import Endpoints, Health  # noqa: PLC0415  only `run` needs it
-    from streamnb.telemetry.prometheus_sensor import PrometheusSensor  # noqa: PLC0415
 
-    health, metrics = Health(), PrometheusSensor()
+    health = Health()
     try:
         endpoints = Endpoints(config.http.address, health, metrics.web_app())
     except AddressTaken as error:
@@ -57,7 +75,7 @@ def _served(config: Config, stack: ExitStack, *, is_brief: bool) -> Sequence[Sen
     stack.callback(endpoints.close)
     text = f"metrics and health at http://{endpoints.shown}/metrics, /live and /ready"
     emit(Message("metrics-served", text, address=endpoints.shown))
-    return health, metrics
+    return (health,)
 
 
 class Ticker(Sensor):

@@ -34,6 +34,7 @@ MESSAGES: Mapping[str, Level] = {
     "kernels-compile": _INFO,
     "metrics-served": _INFO,
     "metrics-not-served": _WARNING,
+    "telemetry-not-exported": _WARNING,
     "http-served": _INFO,
     "configuration-not-read": _WARNING,
     "configuration-differs": _WARNING,

@@ -119,6 +119,7 @@ ONLY_IN = {
     "fastavro": {"formats/avro_events.py"},
     "pyarrow": {"evaluation/prediction_files.py", "formats/arrow_events.py", "formats/parquet_events.py", "spark/partition_worker.py"},
     "pyspark": {"spark/job.py"},
+    "opentelemetry": {"telemetry/open_telemetry.py"},
     "zstandard": {"formats/compressed_input.py", "persistence/compressed_files.py"},
     "tqdm": {"cli/commands/verify.py", "cli/compilation_progress.py", "evaluation/input_files.py"},
 }  # fmt: skip

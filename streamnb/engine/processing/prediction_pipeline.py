@@ -24,6 +24,7 @@ from streamnb.events import UNPUBLISHED, ModelInfo, Prediction
 from streamnb.formats.codec import encode_predictions
 from streamnb.formats.json_value_checks import LONGEST_NAME
 from streamnb.formats.prediction_columns import PredictionColumns, encode_prediction_columns
+from streamnb.formats.trace_context import Headers, trace_headers
 from streamnb.kernels.array_types import Floats
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import StreamModel
@@ -143,7 +144,10 @@ class PredictionPipeline:
             predictions = self.predictions(batch, hypotheses)
             values = encode_predictions(predictions)
         keys = [event_id.encode() for event_id in batch.ids]
-        outputs = tuples(NewRecord, zip(repeat(self.settings.predictions), keys, values, repeat(())))
+        headers: Iterable[Headers] = repeat(())
+        if self.settings.traceparent:
+            headers = [trace_headers(record.headers) for record in batch.records]
+        outputs = tuples(NewRecord, zip(repeat(self.settings.predictions), keys, values, headers))
         most = self.settings.max_bytes
         if most and max(map(len, values), default=0) + LONGEST_NAME * 4 > most:
             self._shorten(outputs, predictions or self.predictions(batch, hypotheses), batch, tally)

@@ -150,7 +150,7 @@ class _OutputWindow:
         self.models: set[str] = set()
         self.errors: list[LogError | JournalError] = []
         self._log = log
-        self._name = _place if first.headers else _what
+        self._name = _place if "reason" in dict(first.headers) else _what
         self._unmet: dict[Name, list[Record]] = {}
         self._size = 0  # bytes
         self._ahead: dict[Partition, tuple[int, int]] = {}
