@@ -182,6 +182,7 @@ def program(tmp_path):
     made.close()
 
 
+@pytest.mark.thorough
 def test_a_learner_reloads_by_signal_and_learns_on(program, tmp_path):
     whole = program.file.read_text()
     command = program.start("run")

@@ -226,6 +226,7 @@ class Collector(HTTPServer):
                 self.metrics |= {metric.name for metric in scope.metrics}
 
 
+@pytest.mark.thorough
 def test_a_learner_exports_its_traces_and_copies_the_header_of_an_event_to_its_prediction(tmp_path):
     with Collector() as collector:
         Thread(target=collector.serve_forever, daemon=True).start()
