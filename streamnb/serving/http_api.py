@@ -97,7 +97,8 @@ class _StrictRoute(APIRoute):
         known = {field.alias for field in self.dependant.query_params}
 
         async def checked(request: Request) -> Response:
-            _check_encoding(request)
+            if self.include_in_schema:  # pages for people show what a form sends
+                _check_encoding(request)
             if request.scope["query_string"] and self.include_in_schema:
                 names = [name for name, _ in request.query_params.multi_items()]
                 for name in names:
