@@ -95,6 +95,44 @@ class PredictionFilter(NamedTuple):
         return self.decision in {None, decided}
 
 
+class PredictionBlocks:
+    """Ids and classes of predictions in blocks, so that a filter passes over a block without reading it.
+
+    A block has the predictions whose numbers have the same quotient by `SIZE`. The newest block is open.
+
+    Args:
+        most: number of predictions that are kept.
+    """
+
+    SIZE = 1000
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._closed: dict[int, tuple[str, frozenset[str | None]]] = {}
+        self._ids: list[str] = []
+        self._labels: set[str | None] = set()
+        self._n = 0
+
+    def add(self, id_: str, label: str | None) -> None:
+        """Add the next prediction."""
+        self._ids.append(id_)
+        self._labels.add(label)
+        self._n += 1
+        block, place = divmod(self._n, self.SIZE)
+        if place == 0:
+            self._closed[block - 1] = "\n".join(self._ids), frozenset(self._labels)
+            self._ids.clear()
+            self._labels.clear()
+            self._closed.pop(block - 2 - self._most // self.SIZE, None)
+
+    def excludes(self, number: int, wanted: PredictionFilter) -> bool:
+        """Return True only if the filter admits no prediction of the block with this number."""
+        if (block := self._closed.get(number // self.SIZE)) is None:
+            return False
+        ids, labels = block
+        return wanted.search not in ids or (wanted.label is not None and wanted.label not in labels)
+
+
 class PredictionPage(NamedTuple):
     """Predictions, newest first, and the cursor of the next page; None if there is none."""
 

@@ -24,6 +24,7 @@ from streamnb.serving.drift_windows import DriftWindows
 from streamnb.serving.label_search import LabelSearch
 from streamnb.serving.latency_samples import LatencySamples
 from streamnb.serving.prediction_filter import (
+    PredictionBlocks,
     PredictionFilter,
     PredictionPage,
     RecentPrediction,
@@ -135,6 +136,7 @@ class RecentRecords(FollowerThread):
         self.is_loading, self.has_history = True, False
         self._seen: deque[RecentPrediction] = deque(maxlen=_PREDICTIONS)
         self._by_id: dict[str, RecentPrediction] = {}  # the newest of each
+        self._blocks = PredictionBlocks(_PREDICTIONS)
         self._seen_bytes = self._n_predictions = 0
         self.review_queue = ReviewQueue(self._seen, self.judging)
 
@@ -193,18 +195,24 @@ class RecentRecords(FollowerThread):
             before: cursor of an earlier page; None starts at the newest prediction.
             limit: maximum number of rows.
         """
-        newest = self._n_predictions - 1
-        start = max(0, newest + 1 - before) if before is not None else 0
+        start = max(0, self._n_predictions - before) if before is not None else 0
+        left = islice(reversed(self._seen), start, None)
         rows: list[Prediction] = []
-        n_looked = 0
-        for one in islice(reversed(self._seen), start, start + _MOST_FILTERED):
-            n_looked += 1
-            if wanted.admits(one, self.judging):
-                rows += decoded_predictions([one.raw])
-            if len(rows) == limit:
-                break
-        has_more = start + n_looked < len(self._seen)
-        return PredictionPage(rows, newest + 1 - start - n_looked if has_more else None)
+        place, end = start, min(len(self._seen), start + _MOST_FILTERED)
+        while place < end and len(rows) < limit:
+            number = self._n_predictions - 1 - place
+            n_block = min(number % PredictionBlocks.SIZE + 1, end - place)
+            if self._blocks.excludes(number, wanted):
+                next(islice(left, n_block, n_block), None)
+                place += n_block
+                continue
+            for one in islice(left, n_block):
+                place += 1
+                if wanted.admits(one, self.judging):
+                    rows += decoded_predictions([one.raw])
+                if len(rows) == limit:
+                    break
+        return PredictionPage(rows, self._n_predictions - place if place < len(self._seen) else None)
 
     def prediction(self, id_: str) -> Prediction | None:
         """Return the newest prediction of an event. Needs the lock."""
@@ -347,6 +355,7 @@ class RecentRecords(FollowerThread):
     def _add_prediction(self, record: Record) -> None:
         found = _head_of(record.value)
         self._n_predictions += 1
+        self._blocks.add(found.id, found.label)
         if len(self._seen) == _PREDICTIONS:
             self._evict_prediction()
         one = RecentPrediction(found.id, found.label, found.truth, record.value)
