@@ -91,6 +91,47 @@ def test_predictions_are_filtered_as_one_types_and_have_pages(page):
     assert all("lunch" in said[id_] for id_ in ids)
 
 
+def test_paper_has_the_tables_and_messages_and_nothing_to_click(page):
+    """In a dark browser, too. The page is as wide as A4 between its margins."""
+    browser = page.browser
+    for path, shown in (
+        ("events", ".rows li"),
+        ("review?queue=unsure", "article .text"),
+        ("alerts", "table"),
+    ):
+        browser.size(703, 900)
+        if path.startswith("review"):
+            opened(page, width=703)
+        else:
+            browser.open(f"{page.origin}/page/{path}")
+        browser.until(f"return document.querySelector('{shown}') !== null")
+        dark = {"name": "prefers-color-scheme", "value": "dark"}
+        browser.command("Emulation.setEmulatedMedia", media="print", features=[dark])
+        assert (
+            browser.run(
+                VISIBLE, "button, input, select, .views, .news, .pages, .ranges a:not([aria-current])"
+            )
+            == []
+        )
+        assert browser.run(VISIBLE, shown) != []
+        assert browser.run("return document.documentElement.scrollWidth") <= 703
+        assert (
+            browser.run("return getComputedStyle(document.querySelector('.soft')).color")
+            == "rgb(86, 97, 112)"
+        )
+        if path == "events":
+            heads = [one["text"] for one in browser.run(VISIBLE, ".heads span")]
+            assert heads == ["event", "when, UTC", "prediction", "label"]
+            assert max(one["height"] for one in browser.run(VISIBLE, ".rows li")) < 36  # 25 on one sheet
+        browser.command("Emulation.setEmulatedMedia", media="")
+
+
+VISIBLE = """
+    return [...document.querySelectorAll(arguments[0])].filter(one => one.checkVisibility())
+        .map(one => ({text: one.innerText, height: one.getBoundingClientRect().height}));
+"""
+
+
 def test_a_wall_is_dark_wide_and_turns_until_it_is_stopped(page):
     browser = page.browser
     browser.size(1920, 1080)
