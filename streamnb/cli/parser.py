@@ -202,6 +202,8 @@ def _add_services(command: _Command) -> None:
     run.add_argument("--details", action="store_true", help=text)
     text = "continue although events were deleted before they were learned, or a topic was recreated"
     run.add_argument("--accept-loss", action="store_true", help=text)
+    text = "end, also at a takeover, if the configuration differs from the journal's (exit code 2)"
+    run.add_argument("--refuse-changes", action="store_true", help=text)
     text = "publish no predictions: scorers do (`streamnb score`), from here on and for good"
     run.add_argument("--learn-only", action="store_true", help=text)
 

@@ -232,6 +232,11 @@ class Log(Protocol):
         del topics
         return ()
 
+    def retention(self, topics: Iterable[str]) -> Mapping[str, float]:
+        """Return the seconds for which topics keep records; those without such a limit are absent."""
+        del topics
+        return {}
+
     def missing(self, partition: Partition, first: int, end: int, most_bytes: int) -> tuple[int, int]:
         """Count the offsets from `first` to `end` without a record or the end of a transaction.
 

@@ -93,6 +93,15 @@ class Sensor:
     def shared_out(self, use: TenantsUse) -> None:
         """Observe, about once a second, the number of tenant models, and details of the largest."""
 
+    def recoverable(self, seconds: float, retention: float) -> None:
+        """Observe, about twice a minute, how long the log keeps what a recovery needs, and its retention.
+
+        `seconds` is 0 if a record is lost already; both are infinite if nothing is deleted by time.
+        """
+
+    def missed(self, n: int) -> None:
+        """Observe that `n` passed offsets had no record, and that no transaction explains it."""
+
     def followed(self, behind: int) -> None:
         """Observe, about once a second, the maximum lag of a replica in journal records."""
 

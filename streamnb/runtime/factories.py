@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import socket
 import sys
@@ -18,7 +19,7 @@ from streamnb.config.model_factory import model as model_in_memory
 from streamnb.config.monitor_config import MonitorConfig
 from streamnb.engine.journal.job_identity import JobIdentity
 from streamnb.engine.journal.journal_history import entries, find
-from streamnb.engine.journal.recovery import refuse_changes, standing
+from streamnb.engine.journal.recovery import describe_changes, refuse_changes, standing
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.ports import Log
 from streamnb.engine.processing.event_processor import EventProcessor
@@ -30,6 +31,7 @@ from streamnb.errors import (
     ConfigError,
     JournalError,
     LogError,
+    OtherStream,
     SnapshotError,
     StreamnbError,
     UnknownTopic,
@@ -60,6 +62,7 @@ LEARN_ONLY = "predictions.by=scorers"
 _MOST_BUDGET = 1 << 30  # bytes
 _COLLECTED_AFTER = 20_000, 20, 10  # objects, collections of those, and of the latter
 _BESIDE_A_BODY = 40 << 10  # bytes of a dead letter's key and headers
+_MOST_PAUSE = 60.0  # seconds
 _TURN_SECONDS = 0.05  # ten times what the interpreter begins with
 
 
@@ -223,6 +226,30 @@ def fetch_snapshot(config: Config, log: Log) -> None:
         emit(Message("snapshot-mirror-fails", text, journal=None, error=str(error)))
 
 
+class MirrorFetches:
+    """Fetches of a process that begins again and again: at once, then after a pause that doubles.
+
+    Args:
+        config: with the mirror.
+        clock: monotonic, in seconds.
+    """
+
+    def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
+        self._config, self._clock = config, clock
+        self._pause, self._due = 0.0, -math.inf
+
+    def __call__(self, log: Log) -> None:
+        """Fetch the newest snapshot, if that is due."""
+        if (now := self._clock()) >= self._due:
+            self._pause = min(max(1.0, 2 * self._pause), _MOST_PAUSE)
+            self._due = now + self._pause
+            fetch_snapshot(self._config, log)
+
+    def succeeded(self) -> None:
+        """Fetch at once the next time: the process had what it needed."""
+        self._pause, self._due = 0.0, -math.inf
+
+
 def report_damaged_snapshot(damaged: Damaged) -> None:
     """Print that a snapshot could not be read."""
     emit(damaged.message)
@@ -331,11 +358,17 @@ def worker(
     sensor: Sensor = SILENT,
     *,
     accepts_loss: bool = False,
+    refuses_changes: bool = False,
     states: WorkerStates | None = None,
 ) -> Worker:
-    """Return a worker that is not started yet; once elected, it reads the settings left to the log."""
+    """Return a worker that is not started yet; once elected, it reads the settings left to the log.
+
+    With `refuses_changes` it raises OtherStream then if its configuration would change the journal's.
+    """
 
     def elected() -> JobIdentity:
+        if refuses_changes:
+            refuse_any_change(config, log)
         found = begun_configuration(config, log)
         if found != config:
             learner.settings, learner.model = settings(found), model(found)
@@ -356,6 +389,15 @@ def refuse_before_kernels(config: Config, log: Log) -> None:
     """Reject, before kernels are compiled, a configuration that recovery would reject after compiling."""
     if not kernel_cache.is_ready(reach(config)):
         changes_of(config, log)
+
+
+def refuse_any_change(config: Config, log: Log) -> None:
+    """Raise OtherStream if the configuration would change the journal's."""
+    if changes := changes_of(config, log):
+        raise OtherStream(
+            f"this configuration would change the journal's: {describe_changes(changes)}; run with the "
+            "configuration of the last learner, or without --refuse-changes: `streamnb run`"
+        )
 
 
 def changes_of(config: Config, log: Log) -> Sequence[ConfigChange]:

@@ -50,6 +50,7 @@ class Standby(FollowerThread):
         self._saves: StandbySnapshots | None = None
         self._is_last_turn = False
         self._behind, self._config_hash = 0, ""
+        self._fetches = factories.MirrorFetches(config)
 
     @property
     def behind(self) -> int | None:
@@ -119,7 +120,7 @@ class Standby(FollowerThread):
 
     def _follow(self, log: Log) -> None:
         self._tail = None
-        factories.fetch_snapshot(self.config, log)
+        self._fetches(log)
         config = factories.begun_configuration(self.config, log)
         identity = factories.identity(config)
         self._config_hash = identity.config_hash
@@ -156,6 +157,7 @@ class Standby(FollowerThread):
                 n = tail.checkpoint.n
                 text = f"this standby follows the learner, at journal record {n}"
                 self._tell(Message("standby-follows", text, journal=n))
+                self._fetches.succeeded()
             self._tail, self._saves, self.problem = tail, saves, ""
             if is_last:
                 return

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
+from streamnb.engine.journal.checkpoint import positions_of
 from streamnb.engine.journal.journal_entries import partitions_of, restate
+from streamnb.engine.journal.journal_history import find
 from streamnb.engine.ports import Partition, TopicLoss
 from streamnb.engine.processing.metrics_reports import why_nothing_is_evicted
 from streamnb.engine.sensor import MOST_TENANTS
+from streamnb.errors import OutOfRange
 from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.runtime.committer import Committer
 from streamnb.runtime.record_reader import RecordReader
@@ -125,6 +131,7 @@ class LossSurveillance:
 
     def _report(self, partition: Partition, first: int, end: int, missing: int) -> None:
         self._missing += missing
+        self._context.sensor.missed(missing)
         text = (
             f"{partition}: {missing:,} of offsets {first} to {end - 1} have no record, and no end of a "
             f"transaction explains it ({self._missing:,} so far): compaction has removed them; "
@@ -133,6 +140,54 @@ class LossSurveillance:
         where = {"partition": str(partition), "first": first, "end": end}
         fields = {**where, "missing": missing, "total": self._missing, "command": "streamnb doctor"}
         self._context.sensor.noted(Message("records-missing", text, **fields))
+
+
+class RecoverySurveillance:
+    """Time for which the log keeps what a recovery from the newest snapshot reads.
+
+    Only records that this learner has read are looked up, because a read waits for an open transaction.
+    """
+
+    def __init__(self, context: WorkerContext, clock: Callable[[], float] = time.time) -> None:
+        self._context, self._clock = context, clock  # the worker's is read once a commit
+        self._saved_n = -2
+        self._positions: Mapping[Partition, int] = {}
+        self._written: dict[tuple[Partition, int], float] = {}
+
+    def observe(self) -> None:
+        """Report the time that is left, and the retention."""
+        context, seconds = self._context, math.inf
+        topics = context.identity.topics
+        retention = context.log.retention(topics)
+        self._find_positions()
+        now, written = self._clock(), self._written
+        self._written = {}
+        for topic in topics:
+            for partition, (first, _) in context.log.offset_ranges(topic).items():
+                position = self._positions.get(partition, first)
+                if position < first:
+                    seconds = 0.0
+                elif topic in retention and position < context.checkpoint.positions.get(partition, 0):
+                    at = partition, position
+                    self._written[at] = written[at] if at in written else self._timestamp(*at)
+                    seconds = min(seconds, max(0.0, self._written[at] + retention[topic] - now))
+        context.sensor.recoverable(seconds, min(retention.values(), default=math.inf))
+
+    def _find_positions(self) -> None:
+        """Find the positions of the newest snapshot, or of the beginning of the journal without one."""
+        n = max(0, self._context.snapshots.newest_record())
+        if n == self._saved_n:
+            return
+        log, journal = self._context.log, self._context.identity.journal
+        entry = find(log, log.partitions(journal)[0], n)
+        self._saved_n, self._positions = n, {} if entry is None else positions_of(entry.record)
+
+    def _timestamp(self, partition: Partition, position: int) -> float:
+        """Return when the record was written; now if it has gone meanwhile."""
+        with suppress(OutOfRange):
+            for record in self._context.log.read(partition, position, 1):
+                return record.timestamp
+        return self._clock()
 
 
 class MemorySurveillance:

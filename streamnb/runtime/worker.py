@@ -23,7 +23,12 @@ from streamnb.runtime.leadership import JournalFollower, Leadership
 from streamnb.runtime.model_handover import ModelHandover
 from streamnb.runtime.record_reader import RecordReader
 from streamnb.runtime.snapshot_writer import SnapshotWriter
-from streamnb.runtime.surveillance import LossSurveillance, MemorySurveillance, TopicSurveillance
+from streamnb.runtime.surveillance import (
+    LossSurveillance,
+    MemorySurveillance,
+    RecoverySurveillance,
+    TopicSurveillance,
+)
 from streamnb.runtime.topic_guard import TopicGuard
 from streamnb.runtime.worker_context import DEFAULT_POLICY, CommitPolicy, WorkerContext, WorkerStoppedError
 from streamnb.runtime.worker_recovery import WorkerRecovery
@@ -84,7 +89,7 @@ class Worker:
         self._handover = ModelHandover(context, self._committer, self._writer, self._stalled)
         self._topics = TopicSurveillance(context, topics, self._committer, self._reader, self._writer)
         self._memory = MemorySurveillance(context)
-        self._losses = LossSurveillance(context)
+        self._losses, self._recoverable = LossSurveillance(context), RecoverySurveillance(context)
         self._looked = self._listed = self._compared = 0.0  # when at lag, partitions and settings
 
     @property
@@ -217,6 +222,7 @@ class Worker:
         if now - self._compared >= _SETTINGS_SECONDS:
             self._compared = now
             self._losses.report_settings()
+            self._recoverable.observe()
         if now - self._looked >= _LOOK_SECONDS:
             self._looked = now
             lag = self._reader.lag()

@@ -64,6 +64,7 @@ class Replica(FollowerThread):
         self._asked: tuple[object, QueryModel] | None = None  # under what it learned, and as it is asked
         self._learned_at = self._looked_at = 0.0
         self._differs = ""
+        self._fetches = factories.MirrorFetches(config)
 
     @property
     def is_ready(self) -> bool:
@@ -157,7 +158,7 @@ class Replica(FollowerThread):
         }
 
     def _follow(self, log: Log) -> None:
-        factories.fetch_snapshot(self.config, log)
+        self._fetches(log)
         config = factories.begun_configuration(self.config, log)
         identity, snapshots = factories.identity(config), factories.snapshots(config)
         stands = standing(log, snapshots, identity)
@@ -174,6 +175,7 @@ class Replica(FollowerThread):
         following = JournalTail(log, learner, identity, checkpoint, self._check, snapshots, self.lock)
         with self.lock:
             self._following = following
+        self._fetches.succeeded()
         self.problem = ""
         came_at = time.monotonic()
         while not self.is_over():

@@ -85,6 +85,12 @@ class PrometheusSensor(Sensor):
         self._journal = gauge("streamnb_journal_record", "Number of the last journal record.")
         text = "Journal records that a standby or a scorer's replica is behind the learner."
         self._behind = gauge("streamnb_replica_behind_records", text)
+        text = "Until the log deletes a record that a recovery needs; 0 if it has done so."
+        self._margin = gauge("streamnb_recovery_margin_seconds", text)
+        text = "Shortest retention of the topics that are read."
+        self._retention = gauge("streamnb_recovery_retention_seconds", text)
+        text = "Passed offsets without a record that no transaction explains."
+        self._missing = Counter("streamnb_missing_offsets_total", text, registry=self._metrics)
         text = "1 while a standby could take over; 0 while it could not, and in other states."
         self._can_take_over = gauge("streamnb_standby_ready", text)
 
@@ -140,6 +146,17 @@ class PrometheusSensor(Sensor):
         """Set exactly this state to 1."""
         with self._lock:
             self._set_state(state)
+
+    def recoverable(self, seconds: float, retention: float) -> None:
+        """Store the time that is left, and the retention."""
+        with self._lock:
+            self._margin.set(seconds)
+            self._retention.set(retention)
+
+    def missed(self, n: int) -> None:
+        """Count missing offsets."""
+        with self._lock:
+            self._missing.inc(n)
 
     def recovered(self, seconds: float, events: int) -> None:  # noqa: ARG002  counters are of this process alone
         """Store the duration of the recovery."""

@@ -80,6 +80,10 @@ class PrefixedKafkaLog:
         found = self._log.losses({self._prefix + name: role for name, role in topics.items()})
         return [loss._replace(topic=loss.topic.removeprefix(self._prefix)) for loss in found]
 
+    def retention(self, topics):
+        found = self._log.retention([self._prefix + name for name in topics])
+        return {name.removeprefix(self._prefix): seconds for name, seconds in found.items()}
+
     def missing(self, partition, *extent):
         return self._log.missing(self._there(partition), *extent)
 

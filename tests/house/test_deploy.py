@@ -140,6 +140,7 @@ class Source:
         self.sensor.configured("c0ffee")
         self.consume()
         self.sensor.saved(0.1, 1000)
+        self.sensor.recoverable(3600.0, 3600.0)
         self._endpoints.start()
 
     def consume(self):

@@ -7,17 +7,19 @@ import random
 import threading
 import time
 from contextlib import closing, nullcontext
+from itertools import pairwise
 
 import msgspec
 import pytest
 
 from streamnb import config as configuration
 from streamnb.cli import main
+from streamnb.engine.journal.journal_history import last
 from streamnb.engine.journal.recovery import continues, recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.processing import processor_state
-from streamnb.errors import JournalError, SnapshotError
+from streamnb.errors import JournalError, OtherStream, SnapshotError
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import context, factories, standby
 from streamnb.runtime.standby import Standby
@@ -249,3 +251,37 @@ def test_two_processes_save_to_one_folder_one_after_the_other(tmp_path):
     assert not failures
     assert SnapshotFolder(shared).newest_record() == 59
     assert not list(shared.glob("*.tmp"))
+
+
+def test_a_mirror_is_listed_less_and_less_often_by_a_process_that_fails(tmp_path, monkeypatch):
+    listed, now = [], 0.0
+    monkeypatch.setattr(factories, "fetch_snapshot", lambda *_: listed.append(now))
+    fetches = factories.MirrorFetches(configured(tmp_path), lambda: now)
+    for second in range(400):
+        now = float(second)
+        fetches(None)
+    assert listed[:6] == [0.0, 1.0, 3.0, 7.0, 15.0, 31.0]
+    assert {after - before for before, after in pairwise(listed[6:])} == {60.0}
+    fetches.succeeded()
+    fetches(None)
+    assert listed[-1] == now
+
+
+@pytest.mark.parametrize("key", ["metrics.interval=0.9", "topics.predictions=others"])
+def test_a_takeover_that_would_change_the_configuration_can_be_refused(tmp_path, key, capsys):
+    """The newest configuration is the journal's; a process with another one ends, and another can take over."""
+    learner = Learner(tmp_path)
+    end = learner.learn(30)
+    older = configured(tmp_path, key)
+    with closing(context.existing_log(older)) as log:
+        worker = factories.worker(older, factories.learner(older), log, refuses_changes=True)
+        with pytest.raises(OtherStream, match=key.partition("=")[0]):
+            worker.start("older")
+        worker.close()
+    flags = [f"log.url=sqlite:///{tmp_path / 'log.db'}", f"snapshots.folder={tmp_path / 'own'}", *KEYS]
+    sets = [word for one in [*flags, "http.listen="] for word in ("--set", one)]
+    assert main(["run", "--until-end", "--refuse-changes", *sets, "--set", key]) == 2
+    assert "without --refuse-changes" in capsys.readouterr().err
+    assert main(["run", "--until-end", "--refuse-changes", *sets]) == 0
+    with closing(context.existing_log(older)) as log:
+        assert last(log, log.partitions("journal")[0]).record.n == end.n

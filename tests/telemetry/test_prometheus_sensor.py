@@ -620,3 +620,14 @@ def test_a_process_has_one_configuration_and_none_before_it_is_known():
     sensor.configured("old")
     sensor.configured("new")
     assert series(scrape(sensor), "streamnb_configuration_info") == {"new": 1}
+
+
+def test_the_margin_of_a_recovery_and_missing_offsets_are_shown():
+    sensor = PrometheusSensor()
+    sensor.recoverable(12.5, 3600.0)
+    sensor.missed(3)
+    sensor.missed(4)
+    found = scrape(sensor)
+    assert found["streamnb_recovery_margin_seconds",] == 12.5
+    assert found["streamnb_recovery_retention_seconds",] == 3600
+    assert found["streamnb_missing_offsets_total",] == 7

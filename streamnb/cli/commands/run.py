@@ -111,9 +111,17 @@ def _learn(
             config = factories.fitted(config, log)
             factories.refuse_before_kernels(config, log)
             learner.settings = factories.settings(config)
+            if options.refuse_changes:
+                factories.refuse_any_change(config, log)
             _print_addresses(config, options)
             worker = stop.worker = factories.worker(
-                config, learner, log, sensor, accepts_loss=options.accept_loss, states=waiting.states
+                config,
+                learner,
+                log,
+                sensor,
+                accepts_loss=options.accept_loss,
+                refuses_changes=options.refuse_changes,
+                states=waiting.states,
             )
             try:
                 if not stop() and stop.interrupts(lambda: warm_up(config, sensor.heartbeat)):

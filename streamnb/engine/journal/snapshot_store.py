@@ -52,6 +52,10 @@ class NoSnapshots:
         """Concatenate in memory."""
         return concatenated(blocks)
 
+    def newest_record(self) -> int:
+        """Return -1."""
+        return -1
+
     def asked_by(self) -> str:
         """Return ""."""
         return ""
@@ -62,6 +66,9 @@ class SnapshotStore(Snapshots, Protocol):
 
     def segments(self) -> Container[str]:
         """Return the names of stored segments, whose bytes a new snapshot may omit."""
+
+    def newest_record(self) -> int:
+        """Return the journal record of the newest snapshot, readable or not; -1 without one."""
 
     def asked_by(self) -> str:
         """Return a unique id of the live request to pause for a retrained model, or ""."""

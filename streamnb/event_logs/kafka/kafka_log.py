@@ -152,6 +152,14 @@ class KafkaLog(Log):
             for loss in losses(topics[topic], topic, settings)
         ]
 
+    def retention(self, topics: Iterable[str]) -> Mapping[str, float]:
+        """Return `retention.ms` of each topic that has one and shows it, in seconds."""
+        found = {
+            topic: settings.get("retention.ms", "-1")
+            for topic, settings in self._cluster.settings(topics).items()
+        }
+        return {topic: int(text) / 1000 for topic, text in found.items() if text.isdigit()}
+
     def missing(self, partition: Partition, first: int, end: int, most_bytes: int) -> tuple[int, int]:
         """Return how many offsets are missing; see `missing_offsets`."""
         return self._cluster.missing(partition, first, end, most_bytes)

@@ -123,6 +123,14 @@ def test_a_policy_that_changes_is_reported_while_a_learner_runs(program):
     assert program.start("run", "--until-end").finish().process.returncode == 0
 
 
+def test_the_retention_of_a_topic_is_known_unless_it_is_unlimited(program):
+    events, journal = program.topics["events"], program.topics["journal"]
+    configure(program, events, "retention.ms=7200000")
+    configure(program, journal, "retention.ms=-1")
+    with PrefixedKafkaLog(program.address, "") as log:
+        assert log.retention([events, journal]) == {events: 7200.0}
+
+
 def test_a_journal_with_a_retention_is_a_warning_of_both(program):
     configure(program, program.topics["journal"], "retention.ms=3600000")
     learner = program.start("run", "--until-end").finish()
