@@ -196,17 +196,17 @@ class RecentRecords(FollowerThread):
             limit: maximum number of rows.
         """
         start = max(0, self._n_predictions - before) if before is not None else 0
-        left = islice(reversed(self._seen), start, None)
         rows: list[Prediction] = []
+        left, at = reversed(self._seen), 0
         place, end = start, min(len(self._seen), start + _MOST_FILTERED)
         while place < end and len(rows) < limit:
             number = self._n_predictions - 1 - place
             n_block = min(number % PredictionBlocks.SIZE + 1, end - place)
             if self._blocks.excludes(number, wanted):
-                next(islice(left, n_block, n_block), None)
                 place += n_block
                 continue
-            for one in islice(left, n_block):
+            skipped, at = place - at, place + n_block
+            for one in islice(left, skipped, skipped + n_block):
                 place += 1
                 if wanted.admits(one, self.judging):
                     rows += decoded_predictions([one.raw])

@@ -72,7 +72,8 @@ class Gap(NamedTuple):
 
     Attributes:
         reason: "retention" (deleted), "recreated" (a new topic of the same name), "lost" (the log ends
-            before the cursor) or "partitions" (a new partition, which is read from its first record).
+            before the cursor, or has no such partition) or "partitions" (a new partition, which is read from
+            its first record).
         partition: its number.
         offset: the offset that the cursor names.
         continues: the offset at which the reader continues.
@@ -122,6 +123,9 @@ def caught_up(
         if reason:
             gaps.append(Gap(reason, number, at, continues))
         offsets.append(continues)
+    if is_same:
+        missing = range(len(offsets), len(cursor.offsets))
+        gaps += [Gap("lost", number, cursor.offsets[number], 0) for number in missing]
     return Cursor(topic_id, tuple(offsets)), gaps
 
 

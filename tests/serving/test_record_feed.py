@@ -85,6 +85,8 @@ def test_a_cursor_moves_to_records_that_exist_and_each_move_is_a_gap(offsets, ex
     moved, gaps = caught_up(cursor, "id" if is_same else "another", ranges)
     assert len(moved.offsets) == len(extents)
     by_partition = {gap.partition: gap for gap in gaps}
+    too_many = {n for n, gap in by_partition.items() if n >= len(extents) and gap.reason == "lost"}
+    assert too_many == (set(range(len(extents), len(offsets))) if is_same else set())
     for (partition, (earliest, end)), at in zip(ranges.items(), moved.offsets, strict=True):
         assert earliest <= at <= end
         gap = by_partition.get(partition.number)

@@ -350,6 +350,7 @@ def test_a_stream_begins_with_any_cursor_or_refuses_it_at_once(program):
         f"{topic_id}:0,0": b"",
         "": b"",
         f"{topic_id}:0": b"partitions",
+        f"{topic_id}:0,0,0": b"lost",
         "another:0,0": b"recreated",
         f"{topic_id}:{huge},{huge}": b"lost",
     }
