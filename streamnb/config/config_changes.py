@@ -7,7 +7,8 @@ drift detectors and monitors. The definition of an event may not: counts of old 
 Hypotheses may not change either: the posterior has weighed their predictions. With hypotheses that includes
 smoothing and priors, which they take from the model. Their memory may change: below the memory in use,
 nothing is forgotten and nothing more is added. What a classifier learned depends on all its parameters. A
-retrained model may differ in all of this, and in its attributes if no event waits for a label.
+retrained model may differ in all of this, and in its attributes if no event waits for a label. While events
+may wait, attributes may only be added at the end, because the buffer lacks their values.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ _BY, _BY_LEARNER = "predictions.by", '"learner"'  # may not be taken back
 _WINDOW = "labels.window"  # may not be removed
 _AT_WORK = "model.memory"  # of tenants' models: evicting them changes nothing that is learned
 _ABSENT = "absent"
+_ORDER = "attributes (order)"
 _BARE = re.compile(r"[\w-]+")
 
 
@@ -79,11 +81,21 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[ConfigC
             new.get(key, _ABSENT),
             (_may_change(key, weighs=weighs or learned_otherwise) or (of_tenants and key == _AT_WORK))
             and not _stays(key, old, new),
-            _OF_THE_MODEL.fullmatch(key) is not None or (key.startswith("attributes") and not waits),
+            _OF_THE_MODEL.fullmatch(key) is not None
+            or (key.startswith("attributes") and (not waits or _is_addition(key, old, new))),
         )
         for key in sorted(old.keys() | new.keys())
         if old.get(key) != new.get(key)
     ]
+
+
+def _is_addition(key: str, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    """Return True for the keys of a new attribute, and for an order that only adds to the old one."""
+    if key == _ORDER:
+        before = old.get(key, "")
+        return bool(before) and new.get(key, "").startswith(f"{before}, ")
+    attribute = key.rpartition(".")[0]
+    return f"{attribute}.name" not in old
 
 
 def _stays(key: str, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
@@ -135,7 +147,10 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
                 {k: v for k, v in attribute.items() if v is not None or path == "attributes"},
                 f"{path}.{_quoted(attribute['name'])}",
             )
-        yield f"{path} (order)", ", ".join(attribute["name"] for attribute in value)
+        yield (
+            _ORDER if path == "attributes" else f"{path} (order)",
+            ", ".join(attribute["name"] for attribute in value),
+        )
     elif path == "hypotheses":
         for i, hypothesis in enumerate(value):
             given = {name: member for name, member in hypothesis.items() if member is not None}

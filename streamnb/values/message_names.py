@@ -38,6 +38,7 @@ MESSAGES: Mapping[str, Level] = {
     "http-served": _INFO,
     "configuration-not-read": _WARNING,
     "configuration-differs": _WARNING,
+    "attributes-not-kept": _WARNING,
     "configuration-would-change": _INFO,
     "configuration-reloaded": _INFO,
     "reload-refused": _WARNING,

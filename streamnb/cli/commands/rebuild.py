@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any
 
@@ -19,10 +19,11 @@ from streamnb.engine.retraining.label_resolution import Chosen
 from streamnb.engine.retraining.log_retraining import Retraining, RetrainingSource, nothing
 from streamnb.errors import JournalError, NotElected
 from streamnb.formats.journal_record import JournalRecord
-from streamnb.formats.terminal_text import left_out
+from streamnb.formats.terminal_text import left_out, printable, warn
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import context, factories
 from streamnb.runtime.worker import Worker
+from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import brief, pluralize
 
 _QUIET_SECONDS = 2.0  # without a commit: the learner pauses or is idle
@@ -37,9 +38,24 @@ def run(options: argparse.Namespace) -> int:
     config = context.load_config(options)
     with closing(context.existing_log(config)) as log:
         config = factories.begun_configuration(config, log)
+        added = _new_attributes(config, log)
         rebuilding, n = retrain(config, log, under=_new_configuration(config, log))
     print_progress(options, rebuilding, n, "")
+    if added and config.keeps_events and rebuilding.unlabelled:
+        names = ", ".join(map(printable, added))
+        text = (
+            f"{pluralize(rebuilding.unlabelled, 'event')} had no label yet: if a label comes, it is learned "
+            f"without {names}, which counts for labelled and for later events"
+        )
+        warn(Message("attributes-not-kept", text, events=rebuilding.unlabelled, attributes=list(added)))
     return 0
+
+
+def _new_attributes(config: Config, log: Log) -> Sequence[str]:
+    """Return the attributes that the journal's configuration lacks."""
+    origin = standing(log, factories.snapshots(config), factories.identity(config)).origin
+    known = {one["name"] for one in origin.config.get("attributes", ())}
+    return [one.name for one in config.attributes if known and one.name not in known]
 
 
 def retrain(
