@@ -42,6 +42,11 @@ _DATE = re.compile(
 )
 
 
+def is_date(text: str) -> bool:
+    """Return whether a text is a date or time in a common form."""
+    return _DATE.fullmatch(text) is not None
+
+
 @dataclass
 class FieldSummary:
     """Counts of the values at one path: number, types, words, and some of the values.
@@ -112,7 +117,7 @@ class FieldSummary:
             return self.decided or "(a list)"
         if self.n >= ENOUGH and (self.rises or len(self.values) == 1):
             return RISING if self.rises else "(always the same)"
-        if all(isinstance(value, str) and _DATE.fullmatch(value) for value in self.values):
+        if all(isinstance(value, str) and is_date(value) for value in self.values):
             return A_DATE
         if self.types <= {int, float}:
             return self._kind_of_numbers

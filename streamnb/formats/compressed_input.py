@@ -24,7 +24,8 @@ BUFFER = 1 << 16
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
 """Errors of damaged compressed content."""
 
-_CHUNK = 1 << 10  # small: a hostile zstandard block grows more than ten thousandfold
+_CHUNK = 1 << 12  # compressed bytes read at a time
+_SMALL_CHUNK = 1 << 10  # a hostile zstandard block grows more than ten thousandfold
 _MOST = 1 << 20  # bytes that a chunk of bzip2 or xz expands to at a time
 _MEMORY = 192 << 20  # bytes of an xz dictionary; `xz -9` needs 65 MiB
 _GZIP = re.compile(rb"\x1f\x8b")
@@ -83,6 +84,7 @@ class _Decompressed(io.RawIOBase):
         super().__init__()
         self._compressed, self._magic = compressed, magic
         self._is_limited = magic in {_BZIP2, _XZ}  # takes a limit of what it returns
+        self._size = _SMALL_CHUNK if magic is _ZSTD else _CHUNK
         self._member: Any = None  # the decompressor of the member being read, None between two
         self._chunk = b""
         self._content = memoryview(b"")
@@ -93,7 +95,7 @@ class _Decompressed(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         while not self._content:
             if not self._chunk and (self._member is None or getattr(self._member, "needs_input", True)):
-                self._chunk = self._compressed.read1(_CHUNK)
+                self._chunk = self._compressed.read1(self._size)
                 if not self._chunk:
                     if self._member is not None:
                         raise EOFError("the compressed content ends too early")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 
 UTF8 = "utf-8-sig"
 """UTF-8, without a byte order mark."""
@@ -38,6 +39,9 @@ def sniff_encoding(start: bytes) -> tuple[str, bool]:
             return encoding, False
     if encoding := _utf16(start):
         return encoding, True
+    with suppress(UnicodeDecodeError):
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+        return UTF8, False
     text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(start)
     runs = _UNDECODED.findall(text)
     n_undecoded = sum(map(len, runs))

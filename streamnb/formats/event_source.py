@@ -91,24 +91,23 @@ class EventSource:
         return f"line {self.line}, byte {self._position()}"
 
     def byte_lines(self) -> Iterator[bytes]:
-        """Yield the lines as UTF-8, without byte order marks; undecodable bytes stay unchanged.
+        """Return the lines as UTF-8, without byte order marks; undecodable bytes stay unchanged.
 
         Raises LogError if the lines end with carriage returns alone.
         """
         self._refuse_carriage_returns()
         if self.encoding != UTF8:
-            for text in self.text_lines("\n"):
-                yield text.encode(errors="surrogateescape")
-            return
+            return (text.encode(errors="surrogateescape") for text in self.text_lines("\n"))
         blocks = _whole_lines(iter(partial(self.content.read1, PEEKED), b""), (b"\n",))
         mark = codecs.BOM_UTF8  # also of files that were joined
+        first = mark[:1]  # a search for one byte is much faster, and it is rare
         blocks = (
-            one if one.isascii() else one.removeprefix(mark).replace(b"\n" + mark, b"\n") for one in blocks
+            one.removeprefix(mark).replace(b"\n" + mark, b"\n") if first in one else one for one in blocks
         )
-        yield from self._lines(blocks, mark, io.BytesIO)
+        return self._lines(blocks, mark, io.BytesIO)
 
     def text_lines(self, newline: str = "") -> Iterator[str]:
-        """Yield the lines as text, with their ends; undecodable bytes are lone surrogates.
+        """Return the lines as text, with their ends; undecodable bytes are lone surrogates.
 
         Raises LogError if `newline` is given, and the lines end with carriage returns alone.
         """
@@ -119,7 +118,7 @@ class EventSource:
                 one.removeprefix("\ufeff").replace("\n\ufeff", "\n") if "\ufeff" in one else one
                 for one in blocks
             )
-        yield from self._lines(blocks, "\ufeff", partial(io.StringIO, newline=newline))
+        return self._lines(blocks, "\ufeff", partial(io.StringIO, newline=newline))
 
     def _refuse_carriage_returns(self) -> None:
         start = self.start_text

@@ -29,8 +29,8 @@ def is_json(start: bytes) -> bool:
     head = start.removeprefix(codecs.BOM_UTF8).lstrip()
     if _DOCUMENT.match(head):
         return True
-    lines = head.splitlines()[:_LINES]
-    return any(map(_is_object, lines)) or (len(lines) == 1 and _OBJECT.match(head) is not None)
+    lines = head.split(b"\n", _LINES)
+    return any(map(_is_object, lines[:_LINES])) or (not any(lines[1:]) and _OBJECT.match(head) is not None)
 
 
 def _is_object(line: bytes) -> bool:
@@ -61,7 +61,7 @@ def json_line_events(source: EventSource) -> Iterator[bytes]:
 def _lines(source: EventSource) -> Iterator[bytes]:
     is_utf8 = True
     for line in source.byte_lines():
-        if line.strip():
+        if not line.isspace():
             if is_utf8 and not line.isascii() and not _is_utf8(line):
                 is_utf8 = False
                 written = source.columns.encoding or "UTF-8"

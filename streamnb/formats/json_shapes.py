@@ -18,7 +18,7 @@ import msgspec
 from streamnb.errors import LogError
 from streamnb.features.attributes import some_of
 from streamnb.features.number_notation import dates_of
-from streamnb.features.schema_inference import A_DATE, FieldSummary
+from streamnb.features.schema_inference import FieldSummary, is_date
 from streamnb.formats.event_columns import CsvColumns, RowIds, RowNote
 from streamnb.formats.event_csv import TIME_PARTS
 from streamnb.values.messages import Message
@@ -31,7 +31,6 @@ _LINE_ENDS = str.maketrans("\r\n", "  ")
 _NESTED = frozenset(b"{[")
 _READ = 1 << 16  # characters
 _OF_LABELS = frozenset(("id", "label", "source", "weight", "ts", "withdraw", "since"))
-_MOST_FEATURES = 1000
 _MOST_LEFT_OUT = 100  # names of fields
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _parse = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=len).raw_decode
@@ -84,7 +83,7 @@ def sniff_shape(start: bytes, columns: CsvColumns) -> JsonShape:
     objects = []
     for raw in raws:
         try:
-            value = json.loads(raw)
+            value = msgspec.json.decode(raw)
         except (ValueError, RecursionError):
             continue
         objects += [value] if isinstance(value, dict) else []
@@ -104,11 +103,16 @@ def sniff_shape(start: bytes, columns: CsvColumns) -> JsonShape:
 
 def _dates_in(features: Iterable[dict[str, Any]]) -> list[str]:
     seen: dict[str, FieldSummary] = {}
+    others: set[str] = set()  # names with a value that is not a date
     for one in features:
         for name, value in one.items():
-            if value is not None and (name in seen or len(seen) < _MOST_FEATURES):
+            if value is None or name in others:
+                continue
+            if type(value) is str and is_date(value):
                 seen.setdefault(name, FieldSummary()).add(value)
-    return [name for name, one in seen.items() if one.types == {str} and one.kind == A_DATE and dates_of(one)]
+            else:
+                others.add(name)
+    return [name for name, one in seen.items() if name not in others and dates_of(one)]
 
 
 def _values_of(start: bytes, member: str) -> Iterator[str]:
