@@ -32,11 +32,11 @@ def arrow_events(source: EventSource) -> Iterator[bytes]:
     if source.start.startswith(_FEATHER_1):
         raise LogError("is Feather of version 1: pandas.read_feather(FILE).to_parquet(FILE) converts it")
     is_file = source.start.startswith(_FILE)
-    if is_file and source.raw is None:
-        raise LogError("is an Arrow file, which is read from an uncompressed file, not from a pipe")
     number = 0
     try:
-        reader = ipc.open_file(source.raw) if is_file else ipc.open_stream(source.content)
+        reader = (
+            ipc.open_file(source.seekable("an Arrow file")) if is_file else ipc.open_stream(source.content)
+        )
         names = reader.schema.names
         source.settle_header(names)
         check_header(names, source.columns, "Arrow")

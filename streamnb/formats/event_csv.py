@@ -61,7 +61,8 @@ from streamnb.values.parameter_checks import pluralize
 
 _FIRST = 1000  # lines, or
 _LONG = 1 << 20  # characters of them, in which the dialect is sniffed
-_EVERY = 100  # each hundredth of the later rows is checked
+_EVERY = 10  # each tenth of the later rows is checked
+_BLOCK = 1 << 20  # characters of rows whose cells are checked together
 _HUNDREDS = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,2})")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
 _MILLIONS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3}){2,}")
@@ -143,7 +144,8 @@ class TableEvents:
         self._left_out = index_columns(header, sample, columns)
         found = [*findings, *self._rows.findings, *notation.findings]
         if self._left_out:
-            found.append(f"{some_of(self._left_out)} left out, which numbers the rows (--id-column)")
+            index = some_of([one or "a column without a name" for one in self._left_out])
+            found.append(f"{index} left out, which numbers the rows (--id-column)")
         if columns.leaves_out_dates and (
             dates := [one for one in notation.dates if one not in columns.declared]
         ):
@@ -165,7 +167,7 @@ class TableEvents:
             _RowReader(header, columns, self._notation, self._left_out, self._ids, note),
             msgspec.json.encode,
         )
-        width, taken, number = len(header), self._rows.taken, 0
+        width, taken, number = len(header), self._rows.recorder.taken, 0
         for row in self._rows:
             record: Row | Sequence[Any]
             if isinstance(row, csv.Error):
@@ -175,7 +177,7 @@ class TableEvents:
                 notes.add_header(number)
                 continue
             elif len(row) == width:
-                record = event.read(number, row)
+                record = event.read(number, row, self._rows.recorder.size)
             elif self._rows.is_comment(row):
                 continue
             else:
@@ -214,16 +216,23 @@ class _RowReader:
             for at, name in enumerate(header)
             if name not in {*roles, *left_out}
         ]
-        self._lost = LostDigits(note, columns.decimal, columns.numbers | columns.names)
+        self._lost = LostDigits(note, columns.decimal, columns)
         self._points = _PointNotes(note, columns)
+        self._block: list[list[str]] = []  # rows whose cells are not checked yet
+        self._block_size = 0
         self._has_markers = bool(notation.markers)
         self._fitting = self._labelled = 0
         self._last: list[str] = []
 
-    def read(self, number: int, row: list[str]) -> Row:
-        """Return the event of a row."""
+    def read(self, number: int, row: list[str], size: int) -> Row:
+        """Return the event of a row with this number of characters."""
         self._fitting += 1
         self._last = row
+        if number < _FIRST or number % _EVERY == 0:
+            self._block.append(row)
+            self._block_size += size
+            if len(self._block) == _FIRST or self._block_size > _BLOCK:
+                self._look_at_block()
         missing = self._columns.missing
         id_at, ts_at, text_at, label_at = self._roles
         ts = "" if ts_at is None or (cell := row[ts_at]) in missing else cell
@@ -236,10 +245,6 @@ class _RowReader:
         features: Row = {
             name: read(cell) for at, name, read in self._features if (cell := row[at]) not in missing
         }
-        if number < _FIRST or number % _EVERY == 0:
-            named = dict(zip(self._header, row, strict=True))
-            self._points.look(number, named)
-            self._lost.look(number, named, features)
         record = assembled(event_id, self._read_time(ts) if ts else "", text, label, features)
         if self._has_markers and features:
             record["features"] = {k: v for k, v in features.items() if v is not None}
@@ -248,8 +253,16 @@ class _RowReader:
             record["label"] = label_name(label)
         return record
 
+    def _look_at_block(self) -> None:
+        columns = list(zip(*self._block, strict=True))
+        self._points.look(len(self._block), [(name, columns[at]) for at, name, _ in self._features])
+        self._lost.look(len(self._block), [(name, columns[at], read) for at, name, read in self._features])
+        self._block, self._block_size = [], 0
+
     def report(self) -> None:
         """Report the findings of all rows. Raises LogError if a label is required and no row has one."""
+        if self._block:
+            self._look_at_block()
         self._lost.report()
         self._points.report()
         if self._fitting > 1 and _is_total(self._last):
@@ -275,7 +288,7 @@ class _Rows:
         dialect: how the lines are split.
         sample: the first rows.
         findings: what was sniffed and differs from plain CSV, with options, for a message.
-        taken: the lines of the current row.
+        recorder: holds the lines of the current row.
     """
 
     def __init__(self, lines: Iterator[str], columns: CsvColumns) -> None:
@@ -296,9 +309,8 @@ class _Rows:
         rest: Iterator[str] = chain(table, lines)
         if columns.comment:
             rest = (line for line in rest if not line.startswith(columns.comment))
-        recorder = LineRecorder(rest, is_trimmed=dialect.delimiter == " ")
-        self.taken = recorder.taken
-        self._reader = csv.reader(recorder, **dialect.form, strict=True)
+        self.recorder = LineRecorder(rest, is_trimmed=dialect.delimiter == " ")
+        self._reader = csv.reader(self.recorder, **dialect.form, strict=True)
         rows = list(
             dialect.rows(line for line in table if not (columns.comment and line.startswith(columns.comment)))
         )
@@ -341,7 +353,7 @@ class _Rows:
 
     def __iter__(self) -> Iterator[list[str] | csv.Error]:
         is_single = len(self.header) == 1  # so that a delimiter in a row is a fault of it
-        reader, taken = self._reader, self.taken
+        reader, taken = self._reader, self.recorder.taken
         while True:
             taken.clear()
             try:
@@ -455,19 +467,25 @@ class _PointNotes:
         self._note, self._missing = note, columns.missing
         roles = {columns.id, columns.label, columns.text, columns.ts}
         self._others: set[str | None] = {*roles, *columns.strings}  # columns that are not checked
+        self._n = 0
         self._whole: set[str] = set()
         self._grouped: dict[str, str] = {}  # column -> its first number with a point
         self._is_done = columns.decimal != "." or columns.thousands != ""
 
-    def look(self, number: int, cells: Row) -> None:
-        """Check the cells of a row; after the first thousand rows, print the findings."""
+    def look(self, n: int, columns: Iterable[tuple[str, Sequence[str]]]) -> None:
+        """Check the cells of the next rows, n of them; after the first thousand, print the findings."""
         if self._is_done:
             return
-        if number >= _FIRST:
+        for name, cells in columns:
+            if name not in self._others:
+                self._look_at_column(name, dict.fromkeys(cells))
+        self._n += n
+        if self._n >= _FIRST:
             self.report()
-            return
-        for name, cell in cells.items():
-            if name in self._others or cell in self._missing:
+
+    def _look_at_column(self, name: str, cells: Iterable[str]) -> None:
+        for cell in cells:
+            if cell in self._missing:
                 continue
             if _HUNDREDS.fullmatch(cell):
                 self._whole.add(name)
@@ -476,6 +494,7 @@ class _PointNotes:
             elif not _MILLIONS.fullmatch(cell):
                 self._others.add(name)
                 self._is_done |= "." in cell and NUMBER.fullmatch(cell.strip()) is not None
+                return
 
     def report(self) -> None:
         """Print the note once."""

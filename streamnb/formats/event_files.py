@@ -12,8 +12,10 @@ import io
 import os
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -38,6 +40,7 @@ FileName = str | os.PathLike[str]
 FOLDER = "mails"
 """The name of the format of folders."""
 
+_IN_MEMORY = 16 << 20  # bytes of standard input that are kept in memory, to be read again
 _COLUMNS, _LINES = CsvColumns(), CsvColumns(format="jsonl")
 
 
@@ -96,10 +99,66 @@ def format_of(name: str, given: str = "") -> EventFormat:
 
 
 def _stdin() -> Any:
+    copy = _stdin_copy.get()
+    return _open_stdin() if copy is None else copy.reader()
+
+
+def _open_stdin() -> Any:
     """Return standard input without its buffer, whose lock would block the exit while a thread reads."""
     if sys.stdin is None:
         raise OSError("standard input is closed")
     return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+
+
+@contextmanager
+def repeated_stdin() -> Iterator[None]:
+    """Let each file that is opened as ``-`` begin at the first byte of standard input again.
+
+    What was read is kept, on disk beyond some MiB. What was not is awaited.
+    """
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
+        token = _stdin_copy.set(_StdinCopy(file))
+        try:
+            yield
+        finally:
+            _stdin_copy.reset(token)
+
+
+class _StdinCopy:
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._source: Any = None
+
+    def reader(self) -> io.RawIOBase:
+        return _CopyReader(self)
+
+    def read_into(self, buffer: Any, at: int) -> int:
+        """Read from a position, of the copy or, at its end, of standard input."""
+        self._file.seek(at)
+        if count := self._file.readinto(buffer):
+            return int(count)
+        if self._source is None:
+            self._source = _open_stdin()
+        count = self._source.readinto(buffer)
+        self._file.write(memoryview(buffer)[:count])
+        return int(count)
+
+
+class _CopyReader(io.RawIOBase):
+    def __init__(self, copy: _StdinCopy) -> None:
+        super().__init__()
+        self._copy, self._at = copy, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._copy.read_into(buffer, self._at)
+        self._at += count
+        return count
+
+
+_stdin_copy: ContextVar[_StdinCopy | None] = ContextVar("stdin_copy", default=None)
 
 
 class CountedEvents:

@@ -72,11 +72,8 @@ def _tsv_events(source: EventSource) -> Iterator[bytes]:
 def _parquet_events(source: EventSource) -> Iterator[bytes]:
     from streamnb.formats.parquet_events import parquet_events  # noqa: PLC0415  it imports numpy
 
-    if source.raw is None:
-        raise LogError("is Parquet, which is read from an uncompressed file, not from a pipe")
-    for row, share in parquet_events(
-        source.raw, source.columns, source.note, source.ids, source.settle_header
-    ):
+    file = source.seekable("Parquet")
+    for row, share in parquet_events(file, source.columns, source.note, source.ids, source.settle_header):
         source.line += 1
         source.share = share
         yield row

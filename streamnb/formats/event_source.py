@@ -81,6 +81,17 @@ class EventSource:
         decoder = codecs.getincrementaldecoder(self.encoding)("surrogateescape")
         return decoder.decode(self.start).removeprefix("\ufeff")
 
+    def seekable(self, what: str) -> Any:
+        """Return the file itself. Raises LogError, with a description of the format, if it cannot seek."""
+        if self.raw is None:
+            remedy = (
+                "write standard input to a file, and name that"
+                if self.name == "-"
+                else "decompress the file, or write the pipe to one"
+            )
+            raise LogError(f"is {what}, whose reader must seek: {remedy}")
+        return self.raw
+
     def report_findings(self, more: Sequence[str] = ()) -> None:
         """Note what was sniffed, if there is anything, with the options that override it."""
         note_findings(self.note, [*self.findings, *more])

@@ -22,6 +22,13 @@ SUFFIXES = (".json", ".jsonl", ".ndjson")
 _DOCUMENT = re.compile(rb'\[\s*(?:\{|$)|\{\s*$|\{\s*\n\s*"|\{\s*"(?:[^"\\\n]|\\.)*"\s*:\s*\[\s*(?:\{|$)')
 _OBJECT = re.compile(rb'\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
 _LINES = 5
+_FRAMES = {
+    "split": re.compile(rb'\{"columns":\['),
+    "index": re.compile(rb'\{"0":\{'),
+    "columns": re.compile(rb'\{"(?!features")(?:[^"\\\n]|\\.)*":\{"0":'),
+    "values": re.compile(rb"\[\["),
+}
+"""How pandas lays out a data frame in JSON, other than by records -> the first bytes."""
 
 
 def is_json(start: bytes) -> bool:
@@ -44,7 +51,8 @@ def json_line_events(source: EventSource) -> Iterator[bytes]:
     """Return the lines that are not blank, without their ends, or the other values; see `json_shapes`.
 
     Raises:
-        LogError: content with NUL bytes, or a document that is not JSON.
+        LogError: content with NUL bytes, a data frame that is not written by records, or a document that
+            is not JSON.
     """
     start = source.start
     if source.encoding != UTF8:
@@ -52,6 +60,13 @@ def json_line_events(source: EventSource) -> Iterator[bytes]:
     start = start.removeprefix(codecs.BOM_UTF8)
     if b"\0" in start.partition(b"\n")[0]:
         raise LogError(NO_TEXT)
+    if b"\n" not in start.rstrip():
+        layout = next((name for name, form in _FRAMES.items() if form.match(start)), None)
+        if layout is not None:
+            raise LogError(
+                f"is a table that is not written by rows, as pandas does with orient={layout!r}: "
+                "DataFrame.to_json(FILE, orient='records', lines=True) writes rows"
+            )
     shape = sniff_shape(start, source.columns)
     source.report_findings(shape.findings)
     reshaper = Reshaper(shape, source.columns, source.ids, source.note)

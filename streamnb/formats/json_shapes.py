@@ -24,7 +24,7 @@ from streamnb.formats.event_csv import TIME_PARTS
 from streamnb.values.messages import Message
 
 _LOOKED_AT = 100  # values
-_ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
+_ARRAY = re.compile(rb"\s*\[\s*(?:\{|\]|$)")
 _OBJECT = re.compile(rb"\s*\{\s*$")
 _MARK = re.compile(r"[^ \t\r\n]")
 _LINE_ENDS = str.maketrans("\r\n", "  ")

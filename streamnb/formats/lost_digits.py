@@ -13,15 +13,17 @@ cell      is read as   noted
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any
+from itertools import chain
 
 from streamnb.features.attributes import some_of
+from streamnb.formats.event_columns import CsvColumns, Reader
 from streamnb.formats.json_paths import render_path
 from streamnb.values.messages import Message
 
-_FIRST = 1000  # rows before the first report
+_FIRST = 1000  # rows before the first report, of which each is checked for all that is noted
+_EVERY = 10  # each tenth of the later rows is, once a column has a fraction that ends with 0
 _LONGEST = 100  # characters of a cell that may be noted
 _MOST = 1000  # remembered numbers of one column
 _FORMS = (
@@ -36,6 +38,14 @@ _VERSION = re.compile(r"(?![0-9]{1,3}(?:\.[0-9]{3})+$)[0-9]+(?:\.[0-9]+){2}(?:\.
 @cache
 def _forms(decimal: str) -> re.Pattern[str]:
     return re.compile(f" *(?:{_FORMS.format(point=re.escape(decimal))}) *")
+
+
+@cache
+def _suspects(decimal: str) -> tuple[Callable[[str], object], Callable[[str], object]]:
+    """Return searches in cells that follow line ends: for zeros, signs and exponents, and for fractions."""
+    point = re.escape(decimal)
+    names = r"\n *(?:0[0-9]|\+[0-9]{7}|[0-9]+(?:[eE][0-9]|\.[0-9]+\.[0-9]))"
+    return re.compile(names).search, re.compile(rf"\n *[0-9]+{point}[0-9]*0 *(?=\n|\Z)").search
 
 
 def _without_zeros(cell: str, decimal: str) -> str:
@@ -58,11 +68,16 @@ class LostDigits:
     Args:
         note: called with the message.
         decimal: the decimal separator.
-        declared: columns that are declared as numbers or names.
+        columns: which columns are declared as numbers or names, and which cells hold no value.
     """
 
-    def __init__(self, note: Callable[[Message], None], decimal: str, declared: Container[str]) -> None:
-        self._note, self._decimal, self._declared = note, decimal, declared
+    def __init__(self, note: Callable[[Message], None], decimal: str, columns: CsvColumns) -> None:
+        self._note, self._decimal = note, decimal
+        self._declared, self._missing = columns.numbers | columns.names, columns.missing
+        self._n = 0
+        self._is_name, self._is_fraction = _suspects(decimal)
+        self._suspected: set[str] = set()  # columns in which something was found
+        self._first: dict[str, list[Iterable[str]]] = {}  # cells of the first rows of the other columns
         self._form = _forms(decimal).fullmatch
         self._found: dict[str, tuple[str, float, str]] = {}  # column -> cell, number, and what is next to it
         self._noted: set[str] = set()
@@ -72,13 +87,33 @@ class LostDigits:
         self._versions: dict[str, str] = {}
         self._spelled: dict[str, dict[str, str]] = {}  # column -> number without trailing zeros -> cell
 
-    def look(self, number: int, cells: Mapping[Any, str], features: Mapping[str, Any]) -> None:
-        """Check the cells of a row, given the values that were read."""
-        if number == _FIRST:
+    def look(self, n: int, columns: Iterable[tuple[str, Sequence[str], Reader]]) -> None:
+        """Check the next rows, n of them: the name, the cells and the reader of each column."""
+        for column, cells, read in columns:
+            if column not in self._noted and column not in self._declared:
+                self._look_at_column(column, cells, read)
+        is_first, self._n = self._n < _FIRST, self._n + n
+        if is_first and self._n >= _FIRST:
             self.report()
-        for column, value in features.items():
-            if column in self._noted or column in self._declared or len(cell := cells[column]) > _LONGEST:
+
+    def _look_at_column(self, column: str, cells: Sequence[str], read: Reader) -> None:
+        distinct = dict.fromkeys(cells)
+        text = "\n" + "\n".join(distinct)
+        has_names = self._is_name(text)
+        if column in self._suspected:
+            is_sampled = self._n >= _FIRST and not has_names
+            self._look_at_cells(column, dict.fromkeys(cells[::_EVERY]) if is_sampled else distinct, read)
+        elif has_names or self._is_fraction(text):
+            self._suspected.add(column)
+            self._look_at_cells(column, chain(*self._first.pop(column, ()), distinct), read)
+        elif self._n < _FIRST:
+            self._first.setdefault(column, []).append(distinct)
+
+    def _look_at_cells(self, column: str, cells: Iterable[str], read: Reader) -> None:
+        for cell in cells:
+            if cell in self._missing or len(cell) > _LONGEST:
                 continue
+            value = read(cell)
             if type(value) is str:
                 self._look_at_name(column, cell)
             elif type(value) in {int, float}:

@@ -339,11 +339,12 @@ class LineRecorder:
 
     Attributes:
         taken: the lines of the row; clear it before the next row.
+        size: the characters of the row.
     """
 
     def __init__(self, lines: Iterable[str], *, is_trimmed: bool = False) -> None:
         self.taken: list[str] = []
-        self._size = 0
+        self.size = 0
         self._lines = _trimmed(lines) if is_trimmed else iter(lines)
 
     def __iter__(self) -> Iterator[str]:
@@ -351,8 +352,8 @@ class LineRecorder:
 
     def __next__(self) -> str:
         line = next(self._lines)
-        self._size = self._size + len(line) if self.taken else len(line)
+        self.size = self.size + len(line) if self.taken else len(line)
         self.taken.append(line)
-        if self._size > MAX_ROW:
+        if self.size > MAX_ROW:
             raise csv.Error("the row is too long")
         return line

@@ -53,9 +53,7 @@ def zip_events(source: EventSource, read: Read) -> Iterator[bytes]:
         LogError: the archive is a pipe, damaged, encrypted, a workbook, or expands too much, or a
             member cannot be read.
     """
-    if source.raw is None:
-        raise LogError("is a ZIP archive, which is read from an uncompressed file, not from a pipe")
-    with _damage("the archive"), zipfile.ZipFile(source.raw) as archive:
+    with _damage("the archive"), zipfile.ZipFile(source.seekable("a ZIP archive")) as archive:
         members = _members(archive, source.columns.member)
         size = source.raw.seek(0, io.SEEK_END)
         limit = ExpansionLimit(size * _MOST_TIMES + _FREE)

@@ -877,7 +877,7 @@ def test_whole_numbers_that_lose_leading_zeros_are_noted_once(tmp_path):
     [
         (gzip.compress(b"PK\x03\x04\x14\0\0\0"), "a ZIP archive, which is read from an uncompressed file"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old document of Microsoft Office; if it is a workbook of Excel"),
-        (gzip.compress(b"PAR1\x15\0"), "Parquet, which is read from an uncompressed file, not from a pipe"),
+        (gzip.compress(b"PAR1\x15\0"), "Parquet, whose reader must seek: decompress the file"),
         (gzip.compress(gzip.compress(b"id\n1\n")), "compressed twice: decompress it once, as `gunzip` does"),
         (gzip.compress(zstandard.compress(b"id\n1\n")), "compressed twice: decompress it once, as `unzstd`"),
     ],

@@ -249,3 +249,23 @@ def test_a_response_of_an_api_is_read_with_a_finding(tmp_path):
     events, notes = read(path, json.dumps({"a": ROWS, "b": ROWS}))
     assert len(events) == 1
     assert "jq -c '.a[]' FILE" in str(notes[0])
+
+
+@pytest.mark.parametrize("orient", ["split", "index", "columns", "values"])
+def test_tables_that_are_not_written_by_rows_are_refused(tmp_path, orient):
+    frame = pd.DataFrame({"x": [1.5, 2.5], "label": ["a", "b"]})
+    path = tmp_path / "e.json"
+    frame.to_json(path, orient=orient)
+    with pytest.raises(LogError, match=rf"orient='{orient}': .* writes rows$"):
+        list(read_events(path))
+    frame.to_json(path, orient="records")
+    assert len(list(read_events(path))) == 2
+    path.write_text('{"features":{"0":1,"1":2},"label":"a"}')
+    assert len(list(read_events(path))) == 1
+
+
+@pytest.mark.parametrize("text", ["[]", " [ ]\n", "[\n]\n", "[]\n[]\n"])
+def test_an_empty_array_holds_no_event(tmp_path, text):
+    path = tmp_path / "e.json"
+    path.write_text(text)
+    assert list(read_events(path)) == []

@@ -64,6 +64,14 @@ def test_a_name_of_a_later_row_is_noted_at_the_end():
     ]
 
 
+@pytest.mark.parametrize("late", ["1.10", "007", "12E5", "+4930123456"])
+def test_later_rows_are_sampled(late):
+    cells = ["1.1", *["7.5"] * 2999]
+    cells[1510] = late
+    assert len(read(cells)[1]) == 1
+    assert read(["1.1", *["7.5"] * 2999])[1] == []
+
+
 def test_with_a_decimal_comma_its_fractions_are_looked_at():
     assert "1,10 is read as the number 1.1, as 1,1 is" in read(["1,10", "1,1"], decimal=",")[1][0]
     (kept, _), notes = read(["1,10", "1,1"], decimal=",", names=frozenset("x"))

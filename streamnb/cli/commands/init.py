@@ -43,7 +43,7 @@ from streamnb.features.number_notation import (
 )
 from streamnb.features.schema_inference import A_DATE, MOST_VALUES, FieldSummary, Keys, look
 from streamnb.formats.event_columns import CsvColumns, RowNote, ignore_note
-from streamnb.formats.event_files import format_of
+from streamnb.formats.event_files import format_of, repeated_stdin
 from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.event_validity import refuse_odd_time
 from streamnb.formats.json_paths import parse_path, render_path
@@ -81,11 +81,16 @@ _AS_IT_IS = "# not declared, so read as it is: "
 
 def run(options: argparse.Namespace) -> int:
     """Infer a configuration from events, write it, and print its effect on them."""
+    with repeated_stdin():  # events are read again as their columns are declared
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     given = context.load_config(options)
     strings = frozenset(name for role, name in _columns(options).items() if role != "ts")
     raws, seen, n = _as_written(options, given, strings)
     if not n:
-        raise ConfigError(_why_no_event(raws, context.schema(given)))
+        raise ConfigError(_why_no_event(raws, context.schema(given), _source_named(options, given)))
     named = _named(options, seen)
     is_table = options.file is not None and format_of(options.file, options.format or "").has_columns
     places = _places(given, named, seen, n, needs_id=options.file is None)
@@ -106,7 +111,9 @@ def run(options: argparse.Namespace) -> int:
 
     text, trial = _mended(propose, read, seen, places, forced)
     if trial.raws and trial.faults.total() == len(trial.raws):
-        raise ConfigError(_why_no_event(trial.raws, context.schema(trial.config)))
+        raise ConfigError(
+            _why_no_event(trial.raws, context.schema(trial.config), _source_named(options, given))
+        )
     text += _aliases(trial, is_all=len(trial.raws) < options.events)
     try:
         with Path(options.out).open("x", encoding="utf-8") as out:
@@ -141,8 +148,12 @@ def _with_ids(raws: list[bytes], places: Mapping[str, Keys]) -> list[bytes]:
     return raws if "id" in places else [with_id(raw, str(row)) for row, raw in enumerate(raws)]
 
 
-def _why_no_event(raws: Sequence[bytes], schema: EventSchema) -> str:
-    """Return why no event could be decoded, with the most frequent fault."""
+def _source_named(options: argparse.Namespace, given: Config) -> str:
+    return files_named(options) if options.file else f"topic {options.topic or given.topics.events[0]}"
+
+
+def _why_no_event(raws: Sequence[bytes], schema: EventSchema, source: str) -> str:
+    """Return why no event of a source could be decoded, with the most frequent fault."""
     tally = RejectionCounts(schema)
     for row, raw in enumerate(raws):
         tally.decode(row, raw)
@@ -151,7 +162,7 @@ def _why_no_event(raws: Sequence[bytes], schema: EventSchema) -> str:
         why = f"{fault['count']:,} {fault['reason']} at {fault['path']}, first row {fault['first_row']}: "
         events = pluralize(len(raws), "event")
         return f"none of {events} could be decoded; {why}{fault['detail']}; nothing was written"
-    return "no events were found: give a file of CSV or JSON lines, or a topic that has events"
+    return f"{source} holds no event: give a file or a topic that has events"
 
 
 def _why_no_label(places: Mapping[str, Keys], seen: Mapping[Keys, FieldSummary], *, is_table: bool) -> str:
@@ -433,9 +444,7 @@ def _proposed(
 ) -> str:
     """Return the configuration as TOML; its comments hold counts and field names, but no value."""
     places, text = found
-    what = printable(
-        files_named(options) if options.file else f"topic {options.topic or given.topics.events[0]}"
-    )
+    what = printable(_source_named(options, given))
     lines = [
         f"# Proposed by `streamnb init` for {what}, by {pluralize(n, 'event')}. Look through it; then",
         f"#   streamnb config lint --config {printable(shlex.quote(options.out))}",

@@ -11,6 +11,7 @@ from email.message import EmailMessage
 import pyarrow as pa
 import pytest
 from pyarrow import feather, ipc
+from pyarrow.parquet import write_table
 
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
@@ -29,6 +30,11 @@ def arff(_):
 
 def arrow(path):
     feather.write_feather(pa.Table.from_pylist(numbers()), path, compression=None)
+    return path.read_bytes()
+
+
+def parquet(path):
+    write_table(pa.Table.from_pylist(numbers()), path)
     return path.read_bytes()
 
 
@@ -105,3 +111,69 @@ def test_all_commands_read_the_same_events(told, tmp_path, name):
     answers = [json.loads(line) for line in out.splitlines()]
     assert len(answers) == N
     assert not any("refused" in answer for answer in answers)
+
+
+def table(delimiter):
+    rows = [["x", "label"], *([f"{row['x']}.5", row["label"]] for row in numbers())]
+    return "".join(delimiter.join(row) + "\n" for row in rows)
+
+
+TABLES = {
+    "e.csv": (lambda _: table(",").encode(), []),
+    "decimal.csv": (lambda _: table(";").replace(".", ",").encode(), []),
+    "utf16.tsv": (lambda _: table("\t").encode("utf-16"), []),
+    "array.json": (lambda _: json.dumps(numbers()).encode(), []),
+    "flat.jsonl": (lambda _: "".join(json.dumps(row) + "\n" for row in numbers()).encode(), []),
+}
+SEEKING = {"e.feather", "e.zip", "e.parquet"}
+
+
+@pytest.fixture
+def read(told, tmp_path):
+    """Run each command on a source; return what came of it, without ids and names."""
+
+    def run(source, folder, flags, given):
+        place = [f"--set=snapshots.folder={folder}", f"--log=sqlite:///{folder}.db"]
+        code, scores, err = told("evaluate", source, "--json", *flags, given=given)
+        assert code == 0, err
+        assert told("replay", source, *flags, *place, given=given)[0] == 0
+        with SqliteLog(f"{folder}.db") as log:
+            events = [json.loads(record.value) for record in log.read(log.partitions("events")[0], 0, 5000)]
+        assert len(events) == N
+        assert told("run", "--until-end", *place)[0] == 0
+        code, proposed, err = told("init", source, f"--out={folder}.toml", *flags, given=given)
+        assert f"by {N} events; 0 dead letters" in proposed, err
+        answers = told("predict", source, "--json", *flags, *place, given=given)[1].splitlines()
+        assert len(answers) == N
+        made = (tmp_path / f"{folder}.toml").read_text().partition("[[attributes]]")[2]
+        labels = [json.loads(line)["probabilities"] for line in answers]
+        return (
+            json.loads(scores)["cumulative"]["accuracy"],
+            [event | {"id": ""} for event in events],
+            made,
+            labels,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("name", [name for name in FILES | TABLES if name not in SEEKING])
+def test_standard_input_is_read_as_the_file_is(read, tmp_path, name):
+    make, flags = (FILES | TABLES)[name]
+    content = make(tmp_path / f"made.{name}")
+    (tmp_path / name).write_bytes(content)
+    assert read("-", "input", flags, content) == read(name, "file", flags, None)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "replay", "init", "predict"])
+@pytest.mark.parametrize("name", sorted(SEEKING))
+def test_standard_input_that_must_seek_is_refused(told, tmp_path, name, command):
+    made = tmp_path / "made"
+    make = FILES[name][0] if name in FILES else parquet
+    content = make(made)
+    if command == "predict":
+        assert told("replay", "-", given=b'{"id": "1", "text": "a", "label": "b"}\n')[0] == 0
+        assert told("run", "--until-end")[0] == 0
+    code, _, err = told(command, "-", given=content)
+    assert code == 1
+    assert err.endswith(", whose reader must seek: write standard input to a file, and name that\n")

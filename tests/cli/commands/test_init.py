@@ -366,7 +366,7 @@ def test_a_file_of_which_nothing_can_be_decoded_is_not_said_to_be_of_the_wrong_f
     assert "a row of CSV: 3 cells, the header has 1; nothing was written" in capsys.readouterr().err
     Path("e.csv").write_text("n,label\n")
     assert main(["init", "e.csv"]) == 2
-    assert "no events were found" in capsys.readouterr().err
+    assert "holds no event" in capsys.readouterr().err
 
 
 DATES = [
