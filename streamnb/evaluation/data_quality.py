@@ -21,6 +21,7 @@ from streamnb.features.number_notation import (
     QUOTED,
     Notation,
     are_like_ids,
+    are_mixed_booleans,
     dates_of,
     has_long_digits,
     is_rounded,
@@ -331,6 +332,9 @@ class DataQuality:
                 "whole numbers of equally many digits, nearly all different, as ids have, are taken for an "
             )
             yield "ids", f"{text}amount: {self.origin.remedy('id', path)}, or --drop leaves it out"
+        if are_mixed_booleans(one):
+            text = "some values are numbers and others booleans, of which a model uses one type: "
+            yield "mixed", f'{text}kind = "nominal" in [[attributes]] reads all as names'
         if is_rounded(one):
             text = "whole numbers beyond 2^53 are rounded, so that neighbours become one: write strings, or "
             yield "rounded", f'{text}declare kind = "nominal" in [[attributes]]'

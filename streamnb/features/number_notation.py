@@ -274,6 +274,11 @@ def odd_cells(seen: FieldSummary, texts: Iterable[str] = (), what: str = "cell")
     return f"{pluralize(n, what)} such as {', '.join(examples)}"
 
 
+def are_mixed_booleans(seen: FieldSummary) -> bool:
+    """Return whether some values of a column are booleans, and others numbers, as 0 next to ``true`` is."""
+    return bool in seen.types and not seen.types.isdisjoint((int, float))
+
+
 def units_of(seen: FieldSummary) -> str:
     """Return the units with which nearly all strings of a column are numbers, for a message.
 

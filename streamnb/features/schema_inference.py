@@ -7,7 +7,8 @@ import math
 import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 MOST_VALUES = 1000  # distinct values kept for one field
 ENOUGH = 20  # events from which a conclusion about distinct values or missing fields is drawn
@@ -45,6 +46,13 @@ _DATE = re.compile(
 def is_date(text: str) -> bool:
     """Return whether a text is a date or time in a common form."""
     return _DATE.fullmatch(text) is not None
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_decode = partial(json.loads, parse_constant=_refuse)
 
 
 @dataclass
@@ -146,7 +154,7 @@ def look(raw: bytes, seen: dict[Keys, FieldSummary], names: Container[str] = ())
         names: last keys, in lower case, of paths near the root of which up to a thousand more are counted.
     """
     try:
-        event = json.loads(raw)
+        event = _decode(raw)
     except (ValueError, RecursionError):
         return False
     if not isinstance(event, dict):

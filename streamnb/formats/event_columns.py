@@ -184,6 +184,11 @@ def check_header(header: Sequence[str], columns: CsvColumns, where: str = "CSV h
     if is_text and any(delimiter in column for column in header for delimiter in DELIMITERS):
         hint += "; --delimiter C sets the delimiter of cells"
     if twice := [column for column, n in Counter(header).items() if n > 1]:
+        if not twice[0]:
+            n = header.count("")
+            raise ConfigError(
+                f"{where}: {n} columns have no name, but cells: name each in the first line{hint}"
+            )
         raise ConfigError(f"{where}: column {twice[0]!r} is named twice{hint}")
     for role in ROLES:
         column = getattr(columns, role)
@@ -214,6 +219,14 @@ def index_columns(header: Sequence[str], rows: Sequence[Sequence[Any]], columns:
         if _LEVEL.fullmatch(name) or (_INDEX.fullmatch(name) and _are_numbered([row[place] for row in rows])):
             found.append(name)
     return found
+
+
+def are_unnamed_empty(header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether several columns have no name, and all their cells are empty, as spreadsheets write."""
+    places = [place for place, name in enumerate(header) if not name]
+    return len(places) > 1 and not any(
+        row[place] for row in rows if len(row) == len(header) for place in places
+    )
 
 
 def _are_numbered(cells: Sequence[Any]) -> bool:

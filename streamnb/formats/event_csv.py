@@ -37,6 +37,7 @@ from streamnb.formats.event_columns import (
     Row,
     RowIds,
     RowNote,
+    are_unnamed_empty,
     assembled,
     check_header,
     encoded,
@@ -146,6 +147,9 @@ class TableEvents:
         if self._left_out:
             index = some_of([one or "a column without a name" for one in self._left_out])
             found.append(f"{index} left out, which numbers the rows (--id-column)")
+        if are_unnamed_empty(header, sample):
+            self._left_out.append("")
+            found.append(f"{header.count('')} empty columns without a name left out")
         if columns.leaves_out_dates and (
             dates := [one for one in notation.dates if one not in columns.declared]
         ):
@@ -161,7 +165,7 @@ class TableEvents:
         if not header:
             return
         self._rows.report_width(note)
-        check_header(header, columns)
+        check_header([one for one in header if one or "" not in self._left_out], columns)
         notes = _RowNotes(note, columns.encoding, self._rows.dialect.delimiter)
         event, encode = (
             _RowReader(header, columns, self._notation, self._left_out, self._ids, note),
@@ -345,9 +349,13 @@ class _Rows:
     def report_width(self, note: RowNote) -> None:
         """Note a header that has not as many cells as most of the first rows."""
         if self._usual_width and self.dialect.has_header:
+            n = self._usual_width
+            remedy = "the first line must name each column; --skip N skips lines above it"
+            if n == len(self.header) + 1 and not any(row[-1] for row in self.sample if len(row) == n):
+                remedy = f"remove the delimiter at the end of rows: sed 's/{self.dialect.delimiter}$//'"
             text = (
                 f"the header has {pluralize(len(self.header), 'cell')}, and most of the first rows have "
-                f"{self._usual_width}: the first line must name each column; --skip N skips lines above it"
+                f"{n}: {remedy}"
             )
             note(Message("header-odd", text, cells=len(self.header), usual=self._usual_width))
 

@@ -34,6 +34,11 @@ _SIGNATURES = (
     (rb"\x89PNG|\xff\xd8\xff|GIF8[79]a|RIFF.{4}WEBP", "a picture, and events are data"),
     (rb"\x7fELF|\xcf\xfa\xed\xfe|MZ\x90\0", "a program, and events are data"),
     (rb"\s*<(?i:!doctype\s+html|html)\b", "a page of HTML, such as an error of a download"),
+    (rb"\s*\{[ ]*'", "dicts as Python prints them: `json.dumps` writes JSON lines"),
+    (
+        rb"\s*\{[^\n]*\},[ \t]*\r?\n\s*\{",
+        "objects of JSON with commas between them, but no array: `sed 's/,$//'` makes lines of them",
+    ),
     (rb"\s*<\?xml\b", "XML: convert it to JSON lines or CSV"),
     (rb"version https://git-lfs\.", "a pointer of Git LFS: `git lfs pull` fetches the file"),
 )

@@ -125,6 +125,8 @@ WRITTEN = [
     ([f"777/{n}/37" for n in range(30)], None),
     ([f"A{n}" for n in range(90)], None),
     (["1a", "1b", "2a", "2b"] * 20, None),
+    (["true", "false", "0", "True"] * 20, "some values are numbers and others booleans, of which a model uses one type"),
+    (["true", "false", "yes", "True"] * 20, None),
 ]  # fmt: skip
 
 

@@ -875,11 +875,16 @@ def test_whole_numbers_that_lose_leading_zeros_are_noted_once(tmp_path):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (gzip.compress(b"PK\x03\x04\x14\0\0\0"), "a ZIP archive, which is read from an uncompressed file"),
+        (
+            gzip.compress(b"PK\x03\x04\x14\0\0\0"),
+            "a ZIP archive, whose reader must seek: decompress the file",
+        ),
         (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old document of Microsoft Office; if it is a workbook of Excel"),
         (gzip.compress(b"PAR1\x15\0"), "Parquet, whose reader must seek: decompress the file"),
         (gzip.compress(gzip.compress(b"id\n1\n")), "compressed twice: decompress it once, as `gunzip` does"),
         (gzip.compress(zstandard.compress(b"id\n1\n")), "compressed twice: decompress it once, as `unzstd`"),
+        (b"{'id': 1, 'label': 'a'}\n", "dicts as Python prints them"),
+        (b'{"id": 1, "x": {"y": 2}},\n' * 9, "objects of JSON with commas between them, but no array"),
     ],
     ids=[
         "zip",
@@ -887,6 +892,8 @@ def test_whole_numbers_that_lose_leading_zeros_are_noted_once(tmp_path):
         "parquet",
         "gzip twice",
         "zstd in gzip",
+        "dicts",
+        "commas",
     ],  # gzip writes the time
 )
 def test_what_is_no_text_is_refused_as_what_it_is(tmp_path, content, told):

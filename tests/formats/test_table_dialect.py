@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamnb.errors import ConfigError
 from streamnb.formats.event_columns import CsvColumns
 from streamnb.formats.event_csv import TableEvents
 from streamnb.formats.event_files import open_counted, read_events
@@ -325,3 +326,17 @@ def test_the_name_counts_before_content_that_only_may_be_of_another_format(tmp_p
             (tmp_path / name).write_text(content)
             with open_counted(tmp_path / name) as events:
                 assert events.form.name == expected
+
+
+def test_empty_columns_without_a_name_are_left_out():
+    events, said, _ = sniffed("x,,label,,\n1,,a,,\n2,,b,,\n")
+    assert [event["features"] for event in events] == [{"x": 1}, {"x": 2}]
+    assert "3 empty columns without a name left out" in said[0]
+    with pytest.raises(ConfigError, match="2 columns have no name, but cells: name each in the first line"):
+        sniffed("x,,label,\n1,,a,\n2,7,b,\n")
+
+
+def test_delimiters_at_the_end_of_rows_are_reported_with_the_command_that_removes_them():
+    notes = []
+    list(TableEvents(io.StringIO("x,label\n1,a,\n2,b,\n3,a,\n"), CsvColumns(), notes.append))
+    assert any(one.endswith("have 3: remove the delimiter at the end of rows: sed 's/,$//'") for one in notes)
