@@ -28,7 +28,7 @@ _FRAMES = {
     "columns": re.compile(rb'\{"(?!features")(?:[^"\\\n]|\\.)*":\{"0":'),
     "values": re.compile(rb"\[\["),
 }
-"""How pandas lays out a data frame in JSON, other than by records -> the first bytes."""
+"""Layouts of a data frame that pandas writes, other than by records, and their first bytes."""
 
 
 def is_json(start: bytes) -> bool:
