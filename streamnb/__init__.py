@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from streamnb.toolbox.bayesian_network.bayesian_network_classifier import (
         BayesianNetworkClassifier as BayesianNetworkClassifier,
     )
+    from streamnb.toolbox.bayesian_network.gibbs_sampling import NetworkGibbs as NetworkGibbs
     from streamnb.toolbox.bayesian_network.incremental_em import NetworkEM as NetworkEM
     from streamnb.toolbox.bayesian_network.independence import Independence as Independence
     from streamnb.toolbox.bayesian_network.joint_table import JointTable as JointTable
     from streamnb.toolbox.bayesian_network.network import BayesianNetwork as BayesianNetwork
     from streamnb.toolbox.bayesian_network.structure_posterior import StructurePosterior as StructurePosterior
+    from streamnb.toolbox.bayesian_network.variational_bayes import NetworkVB as NetworkVB
     from streamnb.toolbox.concepts.concept_learner import ConceptLearner as ConceptLearner
     from streamnb.toolbox.concepts.conjunctions import Conjunction as Conjunction
     from streamnb.toolbox.concepts.conjunctions import Conjunctions as Conjunctions
@@ -67,9 +69,11 @@ _HOMES = {
     "toolbox.bayesian_network.bayesian_network_classifier": ("BayesianNetworkClassifier",),
     "toolbox.bayesian_network.incremental_em": ("NetworkEM",),
     "toolbox.bayesian_network.independence": ("Independence",),
+    "toolbox.bayesian_network.gibbs_sampling": ("NetworkGibbs",),
     "toolbox.bayesian_network.joint_table": ("JointTable",),
     "toolbox.bayesian_network.network": ("BayesianNetwork",),
     "toolbox.bayesian_network.structure_posterior": ("StructurePosterior",),
+    "toolbox.bayesian_network.variational_bayes": ("NetworkVB",),
     "models.calibration.platt_scaling": ("PlattScaling",),
     "toolbox.concepts.concept_learner": ("ConceptLearner",),
     "toolbox.concepts.conjunctions": ("Conjunction", "Conjunctions"),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from streamnb.kernels.array_types import Ints
+from streamnb.kernels.array_types import Floats, Ints
 from streamnb.kernels.jit import inlined, kernel
 from streamnb.kernels.structs import struct_type
 from streamnb.statistics.logspace import normalise
@@ -88,13 +88,30 @@ class WeighedCompletions(NamedTuple):
 
     def weighed(self, tables: FamilyTables, smoothed: SmoothedNetwork) -> list[list[float]] | None:
         """Return the probability of each cell, or None if declared tables exclude every world."""
+        _, found = self._weighed(tables, smoothed)
+        shares = found.tolist()
+        return [shares[a:b] for a, b in pairwise(self.ways.first.tolist())] if any(shares) else None
+
+    def drawn(self, tables: FamilyTables, smoothed: SmoothedNetwork, u: float) -> dict[int, int] | None:
+        """Return the codes of the gaps in the world drawn by a uniform `u`, or None if all are excluded."""
+        chances, _ = self._weighed(tables, smoothed)
+        if not chances.any():
+            return None
+        reached = np.cumsum(chances)
+        rest, found = int(np.searchsorted(reached, u * reached[-1], side="right")), {}
+        for g, v in enumerate(self.ways.gaps.tolist()):
+            rest, digit = divmod(rest, int(self.ways.sizes[g]))
+            found[v] = int(self.ways.live[g, digit])
+        return found
+
+    def _weighed(self, tables: FamilyTables, smoothed: SmoothedNetwork) -> tuple[Floats, Floats]:
+        """Return the probability of each world, and of each cell; all 0 if every world is excluded."""
         first = self.ways.first
         logs, found = np.zeros(self.number), np.zeros(first[-1])
         fine = tables.fine if tables.fine.size else np.zeros_like(tables.shape.counts)
         misses, chances = np.zeros(self.number, dtype=np.int64), np.zeros(self.number)
         _weigh(tables.shape, smoothed, fine, 1.0 / FINE, self.ways, (logs, misses, chances), found)
-        shares = found.tolist()
-        return [shares[a:b] for a, b in pairwise(first.tolist())] if any(shares) else None
+        return chances, found
 
 
 @kernel

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -35,7 +35,8 @@ from streamnb.values.savable import Savable
 from streamnb.values.state_validation import check_made, checked, count, counts, named, state_errors
 from streamnb.values.type_aliases import Array, State
 
-_WORLDS = 1 << 12  # maximum number of ways to fill the gaps of an event by enumeration; beyond it elimination
+MOST_WORLDS = 1 << 12
+"""Maximum number of ways to fill the gaps of an event by enumeration; beyond it elimination."""
 _PATTERNS, _FEW = 256, 64  # cached patterns of gaps, and the maximum number of ways of a cached one
 _NETWORK, _KEPT = "network_", "kept_"  # prefixes of the names of arrays in a state
 
@@ -56,29 +57,59 @@ class NetworkPart(NamedTuple):
     weight: int
 
 
+class FilledCells(Protocol):
+    """A rule for the cells in which an event with gaps is counted."""
+
+    sets_aside: bool
+    """True if an event must not count in the tables while its cells are computed again."""
+
+    def of_event(self, row: Sequence[int]) -> list[tuple[int, list[tuple[tuple[int, ...], float]]]]:
+        """Return, for each variable, cells of an event in its table, with their shares of the event.
+
+        The event is given by its codes, -1 for a gap. The shares of each table sum to 1. A variable whose
+        family contains a variable without values is omitted. The result is empty if declared tables exclude
+        the event.
+        """
+
+
 class ExpectedCells:
     """Expected cells of events with gaps in a network that is learned meanwhile.
 
     Invariant: the probabilities of the cells of each table sum to 1, and enumeration and elimination agree.
     """
 
+    sets_aside = False
+
     def __init__(self, network: BayesianNetwork) -> None:
         self._network, self._tables = network, network.counted
         self._smoothed_for: NetworkArrays | None = None  # layout of the tables for which `_smoothed` holds
         self._worlds: dict[Any, WeighedCompletions] = {}  # cached ways to fill gaps, by pattern
 
-    def _smoothing(self) -> SmoothedNetwork:
+    @property
+    def smoothing(self) -> SmoothedNetwork:
+        """Smoothing of the tables, for kernels."""
         if self._smoothed_for is not self._tables.shape:
             self._smoothed_for = self._tables.shape
             self._smoothed = self._network.smoothed()
         return self._smoothed
 
     def of_event(self, row: Sequence[int]) -> list[tuple[int, list[tuple[tuple[int, ...], float]]]]:
-        """Return, for each variable, the possible cells of an event in its table, with their probabilities.
+        """Return the possible cells of an event with their probabilities; see `FilledCells`."""
+        known, worlds = self.completions(row)
+        if 0 < worlds.number <= MOST_WORLDS:
+            shares = worlds.weighed(self._tables, self.smoothing)
+        elif self._network.inference.log_probability(known)[0] == -math.inf:
+            shares = None
+        else:
+            asked = (tuple(u for u in self._tables.family(v) if u not in known) for v, _ in worlds.cells)
+            shares = [self._network.inference.shares(numbers, known).ravel().tolist() for numbers in asked]
+        if shares is None:
+            return []
+        found = zip(worlds.cells, shares, strict=True)
+        return [(v, list(zip(cells, own, strict=True))) for (v, cells), own in found]
 
-        The event is given by its codes, -1 for a gap. A variable whose family contains a variable without
-        values is omitted. The result is empty if declared tables exclude the event.
-        """
+    def completions(self, row: Sequence[int]) -> tuple[dict[int, int], WeighedCompletions]:
+        """Return the known codes of an event, and all ways to fill its gaps."""
         known = {v: code for v, code in enumerate(row) if self._tables.is_known(v, code)}
         gaps = [v for v in range(len(self._tables.dag)) if v not in known]
         values = {v: tuple(np.flatnonzero(self._tables.is_live(v)).tolist()) for v in gaps}
@@ -92,17 +123,7 @@ class ExpectedCells:
                 self._worlds.clear()
             if worlds.number <= _FEW:
                 self._worlds[key] = worlds
-        if 0 < worlds.number <= _WORLDS:
-            shares = worlds.weighed(self._tables, self._smoothing())
-        elif self._network.inference.log_probability(known)[0] == -math.inf:
-            shares = None
-        else:
-            asked = (tuple(u for u in self._tables.family(v) if u not in known) for v, _ in worlds.cells)
-            shares = [self._network.inference.shares(numbers, known).ravel().tolist() for numbers in asked]
-        if shares is None:
-            return []
-        found = zip(worlds.cells, shares, strict=True)
-        return [(v, list(zip(cells, own, strict=True))) for (v, cells), own in found]
+        return known, worlds
 
 
 class NetworkEM(Savable):
@@ -152,7 +173,7 @@ class NetworkEM(Savable):
             raise ValueError(f"keeps must be 'counts' or 'nothing', not {keeps!r}")
         self.network, self.window, self.revisits = network, window, revisits
         self.keeps = keeps
-        self._cells = ExpectedCells(network)
+        self._cells: FilledCells = ExpectedCells(network)
         self._kept = EventWindow()
         self._parts: list[Parts] = []  # expected counts of each kept event
         self.n_incomplete = 0
@@ -183,7 +204,10 @@ class NetworkEM(Savable):
         moved = 0
         for _ in range(len(self._kept) if n is None else min(n, len(self._kept))):
             index, event = self._kept.next()
+            aside = self._parts[index] if self._cells.sets_aside else ()
+            self.network.counted.recount(aside, ())
             parts = self._expected(self.network.encoded(event.x, adds=False), event.weight)
+            self.network.counted.recount((), aside)
             moved += self.network.counted.recount(self._parts[index], parts)
             self._parts[index] = parts
         return moved / FINE

@@ -329,6 +329,10 @@ class BayesianNetwork(Savable):
         """Return smoothing parameters for the kernels."""
         return self._smoothing.arrays(self.counted, np.zeros(0))
 
+    def expected_log_factor(self, v: int, codes: Mapping[int, int]) -> Factor:
+        """Return exp(E log P(v | parents)) under the posterior of the table, with known codes fixed."""
+        return self._smoothing.factor(self.counted, v, codes, is_geometric=True)
+
     def state(self) -> State:
         """Return all counts. Raises TypeError for names that JSON cannot hold."""
         meta, arrays = self.counted.state()

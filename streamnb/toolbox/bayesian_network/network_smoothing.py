@@ -73,10 +73,13 @@ class NetworkSmoothing:
         """Return the smoothing of a variable's table."""
         return self._given.get(v) or self._own.get(tables.dag.names[v], self._plain)
 
-    def factor(self, tables: FamilyTables, v: int, codes: Mapping[int, int]) -> Factor:
+    def factor(
+        self, tables: FamilyTables, v: int, codes: Mapping[int, int], *, is_geometric: bool = False
+    ) -> Factor:
         """Return P(v | its parents) as a factor, with the variables in `codes` fixed.
 
-        An axis has an entry for each live value, in the order of their codes. So values that have not
+        With `is_geometric` it is exp(E log P(v | its parents)), the geometric mean under the posterior of the
+        table, whose rows sum to less than 1. An axis has an entry for each live value, in the order of their codes. So values that have not
         appeared or were unlearned change nothing, not even rounding. A variable without values gets one
         unknown value of probability 1.
         """
@@ -87,7 +90,8 @@ class NetworkSmoothing:
         for axis, u in enumerate(scope):
             counts = _of_the_live(counts, axis, np.flatnonzero(tables.is_live(u)))
         live = np.flatnonzero(tables.is_live(v))
-        logs, misses = _shares(counts, self.rule_of(tables, v), max(1, live.size), at)
+        reads = _expected_logs if is_geometric else _shares
+        logs, misses = reads(counts, self.rule_of(tables, v), max(1, live.size), at)
         if v not in codes:
             return Factor(scope, logs, misses)
         i = int(np.searchsorted(live, codes[v]))
@@ -135,6 +139,21 @@ def _of_the_live(counts: Counts, axis: int, live: Counts) -> Counts:
     if live.size == 0:
         return np.zeros([*counts.shape[:axis], 1, *counts.shape[axis + 1 :]], dtype=np.int64)
     return counts.take(live, axis)
+
+
+def _expected_logs(
+    counts: Counts, reads: SmoothingRule, k: int, at: tuple[Any, ...]
+) -> tuple[Floats, Counts | None]:
+    """Return E log theta of a row theta ~ Dirichlet(counts + prior): digamma(a) - digamma(sum of a)."""
+    from scipy.special import digamma  # noqa: PLC0415  slow to load, and only variational Bayes needs it
+
+    if reads.given is not None:
+        prior: Any = reads.amount * reads.given[at]
+    else:
+        prior = reads.amount if reads.how == ALPHA else reads.amount / k
+    a = (counts + prior) / UNIT
+    logs = np.where(a > 0.0, digamma(np.where(a > 0.0, a, 1.0)), -np.inf)
+    return logs - digamma(a.sum(axis=-1, keepdims=True)), None
 
 
 def _shares(

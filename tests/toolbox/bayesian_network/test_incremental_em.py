@@ -149,7 +149,7 @@ def test_counting_worlds_is_elimination(case, smoothing):
     for x, _ in events:
         row, cells_now = network.encoded(x, adds=False), ExpectedCells(network)
         counted_through = cells_now.of_event(row)
-        with mock.patch("streamnb.toolbox.bayesian_network.incremental_em._WORLDS", 0):
+        with mock.patch("streamnb.toolbox.bayesian_network.incremental_em.MOST_WORLDS", 0):
             eliminated = cells_now.of_event(row)
         assert [v for v, _ in counted_through] == [v for v, _ in eliminated]
         for (_, cells), (_, others) in zip(counted_through, eliminated, strict=True):
