@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from streamnb.toolbox.bayesian_network.independence import Independence as Independence
     from streamnb.toolbox.bayesian_network.joint_table import JointTable as JointTable
     from streamnb.toolbox.bayesian_network.network import BayesianNetwork as BayesianNetwork
+    from streamnb.toolbox.bayesian_network.structural_em import StructuralEM as StructuralEM
     from streamnb.toolbox.bayesian_network.structure_posterior import StructurePosterior as StructurePosterior
     from streamnb.toolbox.bayesian_network.variational_bayes import NetworkVB as NetworkVB
     from streamnb.toolbox.concepts.concept_learner import ConceptLearner as ConceptLearner
@@ -72,6 +73,7 @@ _HOMES = {
     "toolbox.bayesian_network.gibbs_sampling": ("NetworkGibbs",),
     "toolbox.bayesian_network.joint_table": ("JointTable",),
     "toolbox.bayesian_network.network": ("BayesianNetwork",),
+    "toolbox.bayesian_network.structural_em": ("StructuralEM",),
     "toolbox.bayesian_network.structure_posterior": ("StructurePosterior",),
     "toolbox.bayesian_network.variational_bayes": ("NetworkVB",),
     "models.calibration.platt_scaling": ("PlattScaling",),

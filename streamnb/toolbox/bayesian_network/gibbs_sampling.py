@@ -1,4 +1,4 @@
-"""Gibbs sampling over gaps: a Markov chain (MCMC) whose states are ways to fill the gaps of a network's events.
+"""Gibbs sampling (MCMC): a Markov chain whose states are ways to fill the gaps of the events of a network.
 
 With the tables integrated out, the gaps z of one event, given all other events with their gaps filled, have
 

@@ -110,7 +110,7 @@ def compared(
     return Independence(abs(largest.difference) <= tolerance, tolerance, largest, tuple(found))
 
 
-def log_evidence(counts: Ints, weight: float) -> float:
+def log_evidence(counts: Ints | Floats, weight: float) -> float:
     """Return L of a table of counts (units of 1/1024 example), in nats, with sample size `weight`."""
     each = weight / counts.size
     seen, how_often = np.unique(counts[counts > 0], return_counts=True)

@@ -79,7 +79,9 @@ class NetworkSmoothing:
         """Return P(v | its parents) as a factor, with the variables in `codes` fixed.
 
         With `is_geometric` it is exp(E log P(v | its parents)), the geometric mean under the posterior of the
-        table, whose rows sum to less than 1. An axis has an entry for each live value, in the order of their codes. So values that have not
+        table, whose rows sum to less than 1.
+
+        An axis has an entry for each live value, in the order of their codes. So values that have not
         appeared or were unlearned change nothing, not even rounding. A variable without values gets one
         unknown value of probability 1.
         """

@@ -21,7 +21,7 @@ from streamnb.toolbox.bayesian_network.markov_equivalence import (
     signatures,
 )
 from streamnb.toolbox.bayesian_network.network import BayesianNetwork
-from streamnb.toolbox.bayesian_network.structure_sums import Structure, StructureSums
+from streamnb.toolbox.bayesian_network.structure_sums import Structure, StructureSums, best_structure
 from streamnb.toolbox.posterior.conjugate import positive
 from streamnb.values.example_weights import HEAVIEST
 from streamnb.values.parameter_checks import check_whole
@@ -30,6 +30,7 @@ from streamnb.values.state_validation import check_made, state_errors
 from streamnb.values.type_aliases import Array, State
 
 Name = Hashable
+Counts = Ints | Floats
 MOST_VARIABLES = 12
 """Exact sums over all structures take time 4^n."""
 
@@ -153,7 +154,7 @@ class StructurePosterior(Savable):
         Equivalent structures are equally probable. Of these, arrows mostly lead from earlier to later
         variables.
         """
-        return self._named(self._sums().best())
+        return self._named(best_structure(self._sums().scores))
 
     def network(self, alpha: float = 1.0) -> BayesianNetwork:
         """Return the network of the most probable structure, with tables counted from all examples."""
@@ -211,22 +212,34 @@ class StructurePosterior(Savable):
 
     def _sums(self) -> StructureSums:
         if self._cached is None:
-            self._cached = StructureSums(self._scores())
+            self._cached = StructureSums(family_scores(self.table.counts, self.parents, self.weight))
         return self._cached
 
-    def _scores(self) -> Floats:
-        """Return the log evidence of each family: of parents and variable, minus the evidence of parents."""
-        n = len(self._names)
-        most = n if self.parents is None else self.parents
-        found = np.full((n, 1 << n), -np.inf)
-        of_set = dict(_evidences(self.table.counts, (1 << n) - 1, n, most + 1, self.weight))
-        for mask in (mask for mask in of_set if mask.bit_count() <= most):
-            for v in (v for v in range(n) if not mask >> v & 1):
-                found[v, mask] = of_set[mask | 1 << v] - of_set[mask]
-        return found
+
+def family_scores(counts: Counts, parents: int | None, weight: float) -> Floats:
+    """Return the log evidence of each family: of parents and variable, minus the evidence of parents.
+
+    Args:
+        counts: joint table, an axis for each of n variables, in units of 1/1024 example.
+        parents: maximum number of parents; None: no maximum.
+        weight: equivalent sample size of the prior of each table.
+
+    Returns:
+        float64[n, 2^n] by variable and mask of its parents; -inf if it is among them, or they are too many.
+    """
+    n = counts.ndim
+    most = n if parents is None else parents
+    found = np.full((n, 1 << n), -np.inf)
+    of_set = dict(_evidences(counts, (1 << n) - 1, n, most + 1, weight))
+    for mask in (mask for mask in of_set if mask.bit_count() <= most):
+        for v in (v for v in range(n) if not mask >> v & 1):
+            found[v, mask] = of_set[mask | 1 << v] - of_set[mask]
+    return found
 
 
-def _evidences(counts: Ints, mask: int, first: int, most: int, weight: float) -> Iterator[tuple[int, float]]:
+def _evidences(
+    counts: Counts, mask: int, first: int, most: int, weight: float
+) -> Iterator[tuple[int, float]]:
     """Yield the log evidence of each set of at most `most` variables that lacks none from `first` on.
 
     Each table is summed from one with another variable: 3^n cells in all for n variables of two values.

@@ -101,29 +101,6 @@ class StructureSums:
             placed |= last
         return tuple(found)
 
-    def best(self) -> Structure:
-        """Return a graph of the greatest weight; ties go to the first family, by mask."""
-        n = self._n
-        most, at = self.scores.copy(), np.broadcast_to(np.arange(1 << n), self.scores.shape).copy()
-        for i in range(n):
-            masks = np.flatnonzero(np.arange(1 << n) >> i & 1)
-            without = masks ^ (1 << i)
-            better = most[:, without] >= most[:, masks]
-            most[:, masks] = np.where(better, most[:, without], most[:, masks])
-            at[:, masks] = np.where(better, at[:, without], at[:, masks])
-        total = np.full(1 << n, -np.inf)
-        total[0] = 0.0
-        last = [0] * (1 << n)
-        for placed in range(1, 1 << n):
-            ways = [(total[placed ^ 1 << v] + most[v, placed ^ 1 << v], v) for v in _bits(placed)]
-            total[placed], last[placed] = max(ways)
-        found, placed = [0] * n, (1 << n) - 1
-        while placed:
-            v = last[placed]
-            placed ^= 1 << v
-            found[v] = int(at[v, placed])
-        return tuple(found)
-
     def _sums(self, scores: Floats) -> Floats:
         """Return log sums over all subsets of each mask, along the last axis."""
         found = scores.copy()
@@ -170,6 +147,30 @@ class StructureSums:
         for i in range(self._n):
             found |= (subsets >> i & 1) << self._size[sets & (1 << i) - 1]
         return found
+
+
+def best_structure(scores: Floats) -> Structure:
+    """Return the best graph by scores as in `StructureSums`; ties go to the first family."""
+    n = len(scores)
+    most, at = scores.copy(), np.broadcast_to(np.arange(1 << n), scores.shape).copy()
+    for i in range(n):
+        masks = np.flatnonzero(np.arange(1 << n) >> i & 1)
+        without = masks ^ (1 << i)
+        better = most[:, without] >= most[:, masks]
+        most[:, masks] = np.where(better, most[:, without], most[:, masks])
+        at[:, masks] = np.where(better, at[:, without], at[:, masks])
+    total = np.full(1 << n, -np.inf)
+    total[0] = 0.0
+    last = [0] * (1 << n)
+    for placed in range(1, 1 << n):
+        ways = [(total[placed ^ 1 << v] + most[v, placed ^ 1 << v], v) for v in _bits(placed)]
+        total[placed], last[placed] = max(ways)
+    found, placed = [0] * n, (1 << n) - 1
+    while placed:
+        v = last[placed]
+        placed ^= 1 << v
+        found[v] = int(at[v, placed])
+    return tuple(found)
 
 
 def _subsets(mask: int) -> Ints:

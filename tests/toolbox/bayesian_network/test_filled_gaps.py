@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -91,7 +91,7 @@ def test_a_latent_variable_is_drawn_given_the_others():
     model = taught(NetworkGibbs, events, BayesianNetwork(parents, values=values, alpha=0.5))
     asked = {"prepared": "yes"}, {"a": "yes", "b": "yes"}
     found = model.posterior_mean(lambda network: network.probability(*asked), sweeps=800)
-    assert found.error < 0.005
+    assert found.error < 0.01
     assert abs(found.mean - exact) < 4 * found.error
 
 
@@ -125,7 +125,7 @@ def test_variational_bayes_is_the_mean_field(alpha):
     while model.revisit():
         pass
     expected, bounds = mean_field(EVENTS, alpha)
-    assert all(after >= before - 1e-12 for before, after in zip(bounds, bounds[1:], strict=False))
+    assert all(after >= before - 1e-12 for before, after in pairwise(bounds))
     assert model.network.probability(*ASKED) == pytest.approx(expected, abs=1e-7)
     em = taught(NetworkEM, pairs(), BayesianNetwork(PAIR, alpha=alpha))
     while em.revisit():
