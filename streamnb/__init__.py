@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from streamnb.toolbox.hidden_markov.hidden_markov_model import HiddenMarkovModel as HiddenMarkovModel
     from streamnb.toolbox.hidden_markov.hidden_markov_nb import HiddenMarkovNB as HiddenMarkovNB
     from streamnb.toolbox.hidden_markov.online_baum_welch import OnlineBaumWelch as OnlineBaumWelch
+    from streamnb.toolbox.hidden_markov.structured_perceptron import (
+        StructuredPerceptron as StructuredPerceptron,
+    )
     from streamnb.toolbox.linear.linear_regression import LinearRegression as LinearRegression
     from streamnb.toolbox.linear.linear_unit import LinearUnit as LinearUnit
     from streamnb.toolbox.linear.logistic_regression import LogisticRegression as LogisticRegression
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     from streamnb.toolbox.posterior.dirichlet_categorical import DirichletCategorical as DirichletCategorical
     from streamnb.toolbox.posterior.multinomial import log_binomial_pmf as log_binomial_pmf
     from streamnb.toolbox.posterior.multinomial import log_multinomial_pmf as log_multinomial_pmf
+    from streamnb.toolbox.semi_supervised.mixture_model import MixtureModel as MixtureModel
     from streamnb.toolbox.semi_supervised.semi_supervised_nb import SemiSupervisedNB as SemiSupervisedNB
     from streamnb.values.time_parts import time_attributes as time_attributes
 
@@ -86,6 +90,7 @@ _HOMES = {
     "toolbox.hidden_markov.hidden_markov_nb": ("HiddenMarkovNB",),
     "toolbox.hidden_markov.online_baum_welch": ("OnlineBaumWelch",),
     "models.interface.predictions": ("Posteriors",),
+    "toolbox.hidden_markov.structured_perceptron": ("StructuredPerceptron",),
     "toolbox.linear.linear_regression": ("LinearRegression",),
     "toolbox.linear.linear_unit": ("LinearUnit",),
     "toolbox.linear.logistic_regression": ("LogisticRegression",),
@@ -97,6 +102,7 @@ _HOMES = {
     "models.naive_bayes.linear_view": ("LinearView",),
     "models.naive_bayes.naive_bayes_classifier": ("NaiveBayes",),
     "models.naive_bayes.partials": ("Partial", "merge_all"),
+    "toolbox.semi_supervised.mixture_model": ("MixtureModel",),
     "toolbox.semi_supervised.semi_supervised_nb": ("SemiSupervisedNB",),
     "models.naive_bayes.naive_bayes_variants": (
         "BernoulliNB",

@@ -54,9 +54,9 @@ class StructuralEM(Savable):
     """The most probable structure of a network, and its tables, from events with gaps.
 
     Without gaps the result is that of `StructurePosterior`: the counts are the expected counts, and one
-    structure step is exact. With gaps the structure is a fixed point, which may be a local optimum. The search
-    starts from all arrows, so that filled gaps show every dependence of the known values. A variable that no
-    event has stays independent of all others.
+    structure step is exact. With gaps the structure is a fixed point, which may be a local optimum. The
+    search starts from all arrows, so that filled gaps show every dependence of the known values. A variable
+    that no event has stays independent of all others.
 
     Args:
         variables: values by name; any other value counts as missing.

@@ -6,13 +6,16 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+import numpy as np
 from river import base
 
-from streamnb.toolbox.linear.design_matrix import is_no_target, real
+from streamnb.kernels.array_types import Floats
+from streamnb.toolbox.linear.design_matrix import Row, is_no_target, real
 from streamnb.toolbox.linear.gradient_unit import GradientUnit
 
-Loss = Literal["squared", "hinge", "squared_hinge", "exponential", "perceptron"]
+Loss = Literal["squared", "hinge", "squared_hinge", "exponential", "perceptron", "winnow"]
 _MOST_EXPONENT = 700.0
+_MOST_STEPS = 300.0  # exp of it, times the largest number of a row, is finite
 
 
 class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River is untyped here
@@ -25,6 +28,11 @@ class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River i
         squared_hinge   max(0, 1 - d h)^2       the L2 SVM
         exponential     exp(-d h)               as AdaBoost
         perceptron      max(0, -d h)            steps at mistakes only, and at h = 0
+        winnow          steps of the perceptron for v_k, and w_k = exp(v_k) - exp(-v_k)
+
+    Winnow (balanced) multiplies where the perceptron adds: the two parts exp(v_k) and exp(-v_k) of a weight,
+    both 1 at first, are multiplied by exp(eta d x_k) and by its inverse. With many irrelevant attributes it
+    makes far fewer mistakes.
 
     All losses but the squared one take targets of 1 and -1 and refuse others; the sign of h(x) is the class,
     and `PlattScaling` makes a probability of it. Each step costs O(d) of the attributes of the event. The
@@ -39,6 +47,7 @@ class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River i
         rate: eta, greater than 0.
         loss: L; see above. The cross entropy is the loss of `SigmoidUnit`.
         l2: adds l2 |w|^2 / 2 to the loss of each event, without w_0; a step then costs O(d) of all columns.
+            Winnow takes |v|^2 instead.
         features: maximum number of columns; later ones are ignored.
 
     Raises:
@@ -63,7 +72,8 @@ class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River i
         [False, True, True, True]
 
     References:
-        Mitchell, Machine Learning (1997), section 4.4.3; Widrow and Hoff (1960), Adaptive switching circuits.
+        Mitchell, Machine Learning (1997), section 4.4.3; Widrow and Hoff (1960), Adaptive switching circuits;
+        Littlestone (1988), "Learning quickly when irrelevant attributes abound", Machine Learning 2.
     """
 
     def __init__(
@@ -76,9 +86,19 @@ class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River i
             raise ValueError(f"l2 must be at least 0 and below 1 / rate, not {l2!r}")
         self.loss, self.l2 = loss, l2
 
+    @property
+    def intercept(self) -> float:
+        """Weight w_0."""
+        return float(self._linked(self._weights[:1])[0])
+
+    @property
+    def weights(self) -> dict[Any, float]:
+        """Weight by attribute, or by (attribute, value) of a string."""
+        return self._design.named(self._linked(self._weights[: len(self._design)]))
+
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Return h(x). Raises TypeError for a value that is not a number, boolean, string or None."""
-        return self._net(self._row(x, adds=False))
+        return self._score(self._row(x, adds=False))
 
     def learn_one(self, x: Mapping[Any, Any], y: float | None) -> None:
         """Learn the target `y` of `x`. Raises TypeError, and learns nothing, if a value is invalid."""
@@ -87,7 +107,7 @@ class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River i
             row = self._row(x, adds=True)
             if self.loss != "squared" and abs(target) != 1.0:
                 raise ValueError(f"the loss {self.loss!r} takes the targets 1 and -1, not {y!r}")
-            net, size = self._net(row), float(row[1] @ row[1])
+            net, size = self._score(row), float(row[1] @ row[1])
             amount = self.rate * _DESCENTS[self.loss](net, target)
             if self.loss in _BOUNDED:
                 most = abs(target - net) / size
@@ -96,6 +116,15 @@ class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River i
                 self._weights[1:] *= 1.0 - self.rate * self.l2
             self._move(row, amount)
 
+    def _linked(self, steps: Floats) -> Floats:
+        """Return weights from sums of steps."""
+        if self.loss != "winnow":
+            return steps
+        return 2.0 * np.sinh(np.clip(steps, -_MOST_STEPS, _MOST_STEPS))
+
+    def _score(self, row: Row) -> float:
+        return float(self._linked(self._weights[row[0]]) @ row[1])
+
 
 _DESCENTS: dict[str, Callable[[float, float], float]] = {
     "squared": lambda h, d: d - h,
@@ -103,6 +132,7 @@ _DESCENTS: dict[str, Callable[[float, float], float]] = {
     "squared_hinge": lambda h, d: 2.0 * d * max(0.0, 1.0 - d * h),
     "exponential": lambda h, d: d * math.exp(min(-d * h, _MOST_EXPONENT)),
     "perceptron": lambda h, d: d if d * h <= 0.0 else 0.0,
+    "winnow": lambda h, d: d if d * h <= 0.0 else 0.0,
 }
 """-L'(h) by h and target d."""
 _BOUNDED = ("squared", "squared_hinge", "exponential")

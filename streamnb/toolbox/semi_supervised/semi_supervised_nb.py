@@ -25,7 +25,6 @@ far beyond the rest leaves its rounding error. A class whose part has not change
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
@@ -37,10 +36,18 @@ from streamnb.models.interface.attribution import Item
 from streamnb.models.interface.river_classifier import unteach_one
 from streamnb.models.interface.stream_model import Corrections, Events, Labels, Most, Prunings
 from streamnb.models.mixture.bayes_optimal_classifier import BayesOptimalClassifier
+from streamnb.models.naive_bayes.generation import Drawn
 from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
-from streamnb.toolbox.semi_supervised.em_window import EventWindow, WindowEvent, apportioned, as_plain
-from streamnb.values.example_weights import UNIT, units
+from streamnb.toolbox.semi_supervised.em_window import EventWindow, WindowEvent, as_plain
+from streamnb.toolbox.semi_supervised.responsibilities import (
+    expected_parts,
+    log_sum,
+    replace_parts,
+    revisit_window,
+    shares_of,
+)
+from streamnb.values.example_weights import units
 from streamnb.values.number_ranges import is_missing
 from streamnb.values.parameter_checks import check_whole
 from streamnb.values.savable import Savable
@@ -149,11 +156,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
 
     def responsibilities(self) -> list[dict[Any, float]]:
         """Return class -> learned share of each event of the window, oldest first."""
-        classes = self.classes
-        return [
-            {label: part / event.weight for label, part in zip(classes, event.parts, strict=False)}
-            for event in self._kept
-        ]
+        return shares_of(self.classes, self._kept)
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
         """Return log P(v, x) of every class v with examples (nats)."""
@@ -174,15 +177,15 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
             >>> round(math.exp(model.log_evidence_one({"colour": "red"})), 4) == round(2/3*3/4 + 1/3*1/3, 4)
             True
         """
-        joints = self.joint_log_likelihood(x).values()
-        top = max(joints, default=-math.inf)
-        if math.isinf(top):
-            return top
-        return top + math.log(math.fsum(math.exp(joint - top) for joint in joints))
+        return log_sum(self.joint_log_likelihood(x).values())
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Return P(v | x) of every class v with examples; they sum to 1. Empty before any learning."""
         return self.model.predict_proba_one(x)
+
+    def sample(self, n: int, seed: int = 0, first: int = 0, length: int | None = None) -> list[Drawn]:
+        """Draw events with their labels: a component by P(c_j), then x by P(x | c_j); see `NaiveBayes`."""
+        return self.model.sample(n, seed, first, length)
 
     def explain_one(self, x: Any, top: int | None = None) -> list[Item]:
         """Return what each attribute value adds to the log odds of the predicted class; see `NaiveBayes`."""
@@ -216,8 +219,8 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         """Learn an event of an unknown class, counted `w` times; then continue EM."""
         weight = units(self.unlabelled_weight * w)
         if weight > 0:
-            parts = self._expected(x, weight)
-            self._learn_parts(x, (), parts)
+            parts = expected_parts(self.model, x, weight)
+            replace_parts(self.model, x, (), parts)
             self.n_unlabelled += 1
             if self.window is not None:
                 self._kept.add(WindowEvent(as_plain(x), weight, parts))
@@ -240,14 +243,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         example of its expectation, 1 % of an event of weight .1. Smaller steps of batch EM are lost
         (`NetworkEM` counts in units of 2^-30).
         """
-        moved = 0
-        for _ in range(len(self._kept) if n is None else min(n, len(self._kept))):
-            place, event = self._kept.next()
-            parts = self._expected(event.x, event.weight)
-            if parts != event.parts + (0,) * (len(parts) - len(event.parts)):
-                moved += self._learn_parts(event.x, event.parts, parts)
-                self._kept.replace(place, event._replace(parts=parts))
-        return moved
+        return revisit_window(self.model, self._kept, n)
 
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``: exactly on counts. Its effect on expectations of other events stays.
@@ -329,30 +325,9 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         cloned: Self = super().clone(fresh | (new_params or {}), include_attributes)
         return cloned
 
-    def _expected(self, x: Any, weight: int) -> tuple[int, ...]:
-        """Return the expected units of each class; zeros if no class has examples."""
-        shares = self.model.predict_proba_one(x)
-        if not shares:
-            return (0,) * len(self.classes)
-        return apportioned(weight, [shares.get(label, 0.0) for label in self.classes])
-
     def _take_out(self, place: int) -> None:
         event = self._kept.take(place)
-        self._learn_parts(event.x, event.parts, ())
-
-    def _learn_parts(self, x: Any, before: tuple[int, ...], after: tuple[int, ...]) -> int:
-        """Replace the parts `before` of an event by `after`, class by class; return the units moved."""
-        moved = 0
-        for k, label in enumerate(self.classes):
-            old, new = (parts[k] if k < len(parts) else 0 for parts in (before, after))
-            if old != new:
-                moved += abs(old - new)
-                # Relearn the whole part: rounded counts of fractional words are not additive.
-                if old:
-                    self.model.unlearn_one(x, label, old / UNIT)
-                if new:
-                    self.model.learn_one(x, label, new / UNIT)
-        return moved
+        replace_parts(self.model, event.x, event.parts, ())
 
     _multiclass = True
 

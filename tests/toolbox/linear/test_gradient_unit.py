@@ -286,6 +286,61 @@ def test_targets_that_are_no_signs_are_refused(loss, target):
 
 def test_a_loss_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="loss must be one of squared, hinge"):
-        LinearUnit(loss="winnow")
+        LinearUnit(loss="logistic")
     with pytest.raises(ValueError, match="l2"):
         LinearUnit(rate=0.5, l2=2.0)
+
+
+def disjunction(n, size, rng):
+    """Events of `size` booleans, of which the first three decide: 1 if one of them is true."""
+    for _ in range(n):
+        row = rng.random(size) < 0.5
+        row[:3] &= rng.random() < 0.5
+        yield dict.fromkeys(np.flatnonzero(row).tolist(), 1.0), 1 if row[:3].any() else -1
+
+
+def mistakes(unit, stream):
+    found = 0
+    for x, d in stream:
+        found += (unit.predict_one(x) > 0) != (d > 0)
+        unit.learn_one(x, d)
+    return found
+
+
+def test_winnow_multiplies_both_parts_of_a_weight():
+    """Balanced Winnow with two vectors of positive weights, as Littlestone has it."""
+    X = np.random.default_rng(6).normal(size=(300, 8))  # real numbers, because rounding decides ties
+    unit = LinearUnit(rate=0.3, loss="winnow")
+    up, down, mistakes = np.ones(9), np.ones(9), 0
+    for x, row in zip(rows(X), np.column_stack([np.ones(300), X]), strict=True):
+        d = 1 if row[1] - row[2] + 0.5 > 0.0 else -1
+        net = (up - down) @ row
+        assert unit.predict_one(x) == pytest.approx(net, rel=1e-9)
+        if d * net <= 0.0:
+            up, down, mistakes = up * np.exp(0.3 * d * row), down * np.exp(-0.3 * d * row), mistakes + 1
+        unit.learn_one(x, d)
+    assert [unit.intercept, *unit.weights.values()] == pytest.approx(up - down)
+    assert mistakes > 10
+
+
+def test_winnow_bears_irrelevant_attributes():
+    """Littlestone: mistakes grow with the logarithm of their number, the perceptron's with the number."""
+    found = {}
+    for size in (50, 800):
+        for loss, rate in (("winnow", 0.1), ("perceptron", 1.0)):
+            stream = disjunction(1500, size, np.random.default_rng(7))
+            found[loss, size] = mistakes(LinearUnit(rate=rate, loss=loss), stream)
+    assert found["winnow", 800] < 0.5 * found["perceptron", 800]
+    assert (
+        found["winnow", 800] / found["winnow", 50] < 0.7 * found["perceptron", 800] / found["perceptron", 50]
+    )
+
+
+@pytest.mark.parametrize("x", [1e140, 1e-300, 5.0])
+def test_winnow_stays_finite(x):
+    unit = LinearUnit(rate=1e6, loss="winnow")
+    for d in (1, -1, 1):
+        unit.learn_one({"x": x, "y": x}, d)
+        assert math.isfinite(unit.predict_one({"x": x, "y": x}))
+    again = LinearUnit(rate=1e6, loss="winnow").load_state(*unit.state())
+    assert again.weights == unit.weights

@@ -20,6 +20,7 @@ from streamnb import (
     SemiSupervisedNB,
 )
 from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.toolbox.semi_supervised import responsibilities, semi_supervised_nb
 from streamnb.toolbox.semi_supervised.em_window import apportioned
 from tests.support.states import digest, through_a_snapshot
 
@@ -267,10 +268,15 @@ def test_without_a_window_each_is_learned_once_and_stays():
     assert (model.n_kept, model.n_unlabelled, model.revisit()) == (0, 2, 0)
 
 
-def test_turns_go_round_from_the_oldest():
+def test_turns_go_round_from_the_oldest(monkeypatch):
     model = SemiSupervisedNB(CategoricalNB(), 1.0, 3, revisits=0)
     turns = []
-    model._expected = lambda x, weight: turns.append(x["a"]) or (weight,) * (len(model.classes) > 0)
+    for module in (semi_supervised_nb, responsibilities):
+        monkeypatch.setattr(
+            module,
+            "expected_parts",
+            lambda own, x, weight: turns.append(x["a"]) or (weight,) * (len(own.classes) > 0),
+        )
     for i in range(3):
         model.learn_one({"a": i}, None)
     turns.clear()
