@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -26,10 +26,15 @@ class _Smoothed:
 
     alpha: float | None = None
     m: float | None = None
-    p: float | None = None
+    p: float | Mapping[Any, float] | None = None
 
     def __post_init__(self) -> None:
         check_smoothing(self.alpha, self.m, self.p)
+
+    @property
+    def p_of_each(self) -> float | None:
+        """The prior estimate of every value; None is uniform."""
+        return None if isinstance(self.p, Mapping) else self.p
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,8 @@ class Nominal(_Smoothed):
         values: all allowed values. Learning and predicting any other raises ValueError; the service makes
             its event a dead letter. For networks it is missing.
         n_values: in place of `values` their minimum number; more count as they are met.
+        p: one prior estimate of all values, or for networks one of each value, which declares the values:
+            ``Nominal(m=2, p={"y": 0.7, "n": 0.3})``. They must sum to 1.
 
     Examples:
         >>> from streamnb import CategoricalNB, Nominal
@@ -75,6 +82,8 @@ class Nominal(_Smoothed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.p, Mapping):
+            self._declare_by_p(self.p)
         if self.values is not None:
             if isinstance(self.values, str) or not isinstance(self.values, Iterable) or not self.values:
                 found = brief(repr(self.values))
@@ -86,6 +95,15 @@ class Nominal(_Smoothed):
                 raise ValueError(f"values must be strings, booleans or finite numbers, not {value!r}")
         if self.n_values is not None:
             check_whole("n_values", self.n_values, 1, _MOST)
+
+    def _declare_by_p(self, p: Mapping[Any, float]) -> None:
+        values = list(p) if self.values is None else list(self.values)
+        if set(values) != set(p) or self.n_values is not None:
+            raise ValueError(
+                f"p has the values {list(p)!r}, but declared are {self.values or self.n_values!r}"
+            )
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "p", {value: float(p[value]) for value in values})
 
     @property
     def declared(self) -> int:
@@ -147,14 +165,22 @@ def check_attributes(attributes: Any) -> None:
     check_mapping("attributes", attributes, "{'outlook': 'nominal'}")
 
 
-def check_smoothing(alpha: float | None, m: float | None, p: float | None) -> None:
+def check_smoothing(alpha: float | None, m: float | None, p: float | Mapping[Any, float] | None) -> None:
     """Raise ValueError for invalid or contradictory smoothing parameters."""
     for name, value in (("alpha", alpha), ("m", m)):
         if value is not None and not (
             lies_between(0.0, value, 0.0) or lies_between(_LEAST, value, 1.0 / _LEAST)
         ):
             raise ValueError(f"{name} must be 0 or lie between {_LEAST} and {1.0 / _LEAST}, not {value!r}")
-    if p is not None and not lies_between(_LEAST, p, 1.0 - 2.0**-52):
+    if isinstance(p, Mapping):
+        whole = math.fsum(one for one in p.values() if lies_between(_LEAST, one, 1.0))
+        if not math.isclose(whole, 1.0, rel_tol=1e-9) or not all(
+            lies_between(_LEAST, one, 1.0) for one in p.values()
+        ):
+            raise ValueError(
+                f"p must be probabilities that sum to 1, each at least {_LEAST}, not {dict(p)!r}"
+            )
+    elif p is not None and not lies_between(_LEAST, p, 1.0 - 2.0**-52):
         raise ValueError(f"p must lie between {_LEAST} and 1, not {p!r}")
     if p is not None and m is None:
         raise ValueError("p belongs to the m-estimate: give m too")

@@ -7,6 +7,7 @@ import inspect
 import json
 import math
 import re
+from collections import Counter
 from fractions import Fraction
 from itertools import islice, product
 from pathlib import Path
@@ -16,7 +17,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import streamnb
 from streamnb import (
-    BayesianNetwork,
+    BayesianNetworkClassifier,
     BetaBernoulli,
     CategoricalNB,
     GaussianNB,
@@ -25,6 +26,7 @@ from streamnb import (
     LinearUnit,
     MultinomialNB,
     NaiveBayes,
+    Nominal,
     log_binomial_pmf,
 )
 from tests.laws.test_lectures import NAMES, PLAY_TENNIS
@@ -84,17 +86,41 @@ def test_a_lion_cub_needs_smoothing():
 
 
 def test_an_estimate_with_a_prior_for_each_value():
-    """(n_c + m p_v) / (n + m) with p = (.7, .3), and a smoothed class prior: given tables of a network."""
-    given = {"weak": 0.7, "strong": 0.3}
-    network = BayesianNetwork(
-        {"play": [], "wind": ["play"]},
-        tables={"play": {"yes": 0.5, "no": 0.5}, "wind": {"yes": given, "no": given}},
-        weight=4,
-    )
+    """(n_c + m p_v) / (n + m) with p = (.7, .3) of each value, in naive Bayes as a network."""
+    wind = Nominal(m=4, p={"weak": 0.7, "strong": 0.3})
+    model = BayesianNetworkClassifier(attributes={"wind": wind, "outlook": Nominal(m=4)})
+    counts = Counter()
     for *values, label in PLAY_TENNIS:
-        network.learn_one({"play": label, "wind": dict(zip(NAMES, values, strict=True))["wind"]})
-    assert network.table("wind")[("no",)]["strong"] == pytest.approx((3 + 4 * 0.3) / (5 + 4))
-    assert network.table("play")[()]["no"] == pytest.approx((5 + 4 * 0.5) / (14 + 4))
+        x = dict(zip(NAMES, values, strict=True))
+        model.learn_one({"outlook": x["outlook"], "wind": x["wind"]}, label)  # its values come one by one
+        counts.update([label, (label, x["wind"]), (label, "outlook", x["outlook"])])
+    assert model.network.table("wind")[("no",)]["strong"] == pytest.approx((3 + 4 * 0.3) / (5 + 4))
+    for sky, blows in product(("sunny", "rain"), ("weak", "strong")):
+        joint = {
+            v: counts[v] / 14
+            * (counts[v, "outlook", sky] + 4 / 3) / (counts[v] + 4)
+            * (counts[v, blows] + 4 * wind.p[blows]) / (counts[v] + 4)
+            for v in ("yes", "no")
+        }  # fmt: skip
+        found = model.predict_proba_one({"outlook": sky, "wind": blows})
+        assert found["yes"] == pytest.approx(joint["yes"] / sum(joint.values()), rel=1e-12)
+    with pytest.raises(ValueError, match="BayesianNetworkClassifier"):
+        CategoricalNB(attributes={"wind": wind})
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"m": 4, "p": {"weak": 0.7, "strong": 0.2}},
+        {"m": 4, "p": {"weak": 1.7, "strong": -0.7}},
+        {"p": {"weak": 0.7, "strong": 0.3}},
+        {"m": 4, "p": {"weak": 0.7, "strong": 0.3}, "values": ["weak", "calm"]},
+        {"m": 4, "p": {}},
+    ],
+)
+def test_priors_of_values_that_are_none_are_refused(parameters):
+    with pytest.raises(ValueError, match=r"p must|p has|p belongs"):
+        Nominal(**parameters)
 
 
 def test_a_document_of_700_dislikes_and_300_likes():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -23,8 +23,14 @@ class GroupSmoothing:
     def check_p(self, p: float | None) -> None:
         """Raise ValueError if p, or the own p of an attribute, does not sum to 1 over declared values."""
         for name, spec in self._reader.declared.items():
+            if isinstance(spec, (Text, Nominal)) and isinstance(spec.p, Mapping):
+                raise ValueError(  # noqa: TRY004
+                    f"attribute {name!r}: naive Bayes takes one p for all values. For a p of each value use "
+                    f"BayesianNetworkClassifier(attributes={{{name!r}: Nominal(m=..., p=...)}}): without "
+                    "parents between attributes it is naive Bayes"
+                )
             if isinstance(spec, Nominal):
-                spec.check_p(name, p if (spec.alpha, spec.m) == (None, None) else spec.p)
+                spec.check_p(name, p if (spec.alpha, spec.m) == (None, None) else spec.p_of_each)
 
     def of_attribute(
         self, name: Any, alpha: float | None, m: float | None, p: float | None
@@ -32,7 +38,7 @@ class GroupSmoothing:
         """Return alpha, m (-1: use alpha) and p (nan: uniform) of an attribute: its own, or the defaults."""
         spec = self._reader.declared.get(name)
         if isinstance(spec, (Text, Nominal)) and (spec.alpha, spec.m) != (None, None):
-            alpha, m, p = spec.alpha, spec.m, spec.p
+            alpha, m, p = spec.alpha, spec.m, spec.p_of_each
         return alpha or 0.0, -1.0 if m is None else m, np.nan if p is None else p
 
     def n_declared(self, name: Any, statistics: SufficientStatistics) -> int:

@@ -112,6 +112,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         self.network = LabelledNetwork(structure, prior, alpha=alpha, m=m, attributes=own, cells=cells)
         """The network itself, for general queries; it learns the same events."""
         self._read: _Reading | None = None
+        self._read_for = self.network.counted.shape  # layout of the tables for which `_read` holds
 
     @property
     def classes(self) -> list[Any]:
@@ -266,9 +267,10 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         return Posteriors(self.classes, probabilities, events.known())
 
     def _reading(self) -> _Reading:
-        """Return smoothing, kernel scratch and a result row, rebuilt when a class is added."""
-        classes = len(self.network.counted.lookup(0))
-        if self._read is None or self._read[2].shape[1] != classes:
+        """Return smoothing, kernel scratch and a result row, rebuilt when a class is added or tables grow."""
+        classes, shape = len(self.network.counted.lookup(0)), self.network.counted.shape
+        if self._read is None or self._read[2].shape[1] != classes or self._read_for is not shape:
+            self._read_for = shape
             variables = len(self.network.counted.dag)
             joint, products = np.zeros((2, classes))
             needed, misses = np.zeros(variables, dtype=np.bool_), np.zeros(classes, dtype=np.int64)

@@ -119,7 +119,7 @@ class FamilyTables:
         """Add to the expected count of one cell, in units of 2^-30, with codes in the order of `family`."""
         if not self.fine.size:
             self.fine = np.zeros_like(self.shape.counts)
-        self._whole_table(v, self.fine)[tuple(codes)] += weight
+        self.whole_table(v, self.fine)[tuple(codes)] += weight
 
     @property
     def n_bytes(self) -> int:
@@ -207,15 +207,16 @@ class FamilyTables:
     def _size(self, v: int) -> int:
         return len(self._codes[v])
 
-    def _whole_table(self, v: int, tables: Ints | None = None) -> Ints:
-        """Return a table with spare capacity: of the counts, or of arrays in the same layout."""
+    def whole_table(self, v: int, tables: Any = None) -> Any:
+        """Return a view of a table with spare capacity: of the counts, or of an array in the same layout."""
         capacity = [int(self.shape.capacity[u]) for u in self.family(v)]
         first = int(self.shape.offset[v])
         tables = self.shape.counts if tables is None else tables
         return tables[first : first + math.prod(capacity)].reshape(capacity)
 
     def _codes_of(self, v: int, tables: Ints) -> Ints:
-        return self._whole_table(v, tables)[tuple(slice(len(self._codes[u])) for u in self.family(v))]
+        whole: Ints = self.whole_table(v, tables)
+        return whole[tuple(slice(len(self._codes[u])) for u in self.family(v))]
 
     def _read_values(self, v: int, one: Mapping[str, Any]) -> ValueCodes:
         name, parents = self.dag.names[v], [self.dag.names[u] for u in self.dag.parents[v]]
@@ -232,19 +233,19 @@ class FamilyTables:
 
     def _reserve(self, capacity: Sequence[int]) -> None:
         every = range(len(self.dag))
-        tables, met = [self._whole_table(v) for v in every], self.shape.met
-        fine = [self._whole_table(v, self.fine) for v in every] if self.fine.size else []
+        tables, met = [self.whole_table(v) for v in every], self.shape.met
+        fine = [self.whole_table(v, self.fine) for v in every] if self.fine.size else []
         self.shape = _shape(self.dag, capacity, self.is_open)
         self.fine = np.zeros_like(self.shape.counts) if fine else self.fine
         for into, of in ((self.shape.counts, tables), (self.fine, fine)):
             for v, table in enumerate(of):
-                self._whole_table(v, into)[tuple(slice(n) for n in table.shape)] = table
+                self.whole_table(v, into)[tuple(slice(n) for n in table.shape)] = table
         self.shape.met[:, : met.shape[1]] = met
         self._derive()
 
     def _derive(self) -> None:
         for v in range(len(self.dag)):
-            sums = self._whole_table(v).sum(axis=-1).ravel()
+            sums = self.whole_table(v).sum(axis=-1).ravel()
             first = int(self.shape.first_row[v])
             self.shape.totals[first : first + sums.size] = sums
             self.shape.live[v] = np.count_nonzero(self.is_live(v))

@@ -24,19 +24,23 @@ class SmoothingRule(NamedTuple):
     Attributes:
         how: ALPHA, M_ESTIMATE or GIVEN_TABLE.
         amount: alpha, m, or the weight of a row of the declared table, in units.
-        given: the declared table, axes as in `FamilyTables.family`.
+        given: the declared table, axes as in `FamilyTables.family`, or one distribution for all of its rows.
     """
 
     how: int
     amount: float
     given: Floats | None = None
 
+    def given_at(self, at: tuple[Any, ...]) -> Floats | None:
+        """Return the declared distributions of some values of the parents; None if none are declared."""
+        return self.given if self.given is None or self.given.ndim == 1 else self.given[at]
+
 
 class NetworkSmoothing:
     """Alpha, the m-estimate or a declared table, for each variable.
 
         alpha           (n_c + alpha) / (n + alpha k)       k values; alpha = 0 means the limit
-        m-estimate      (n_c + m / k) / (n + m)
+        m-estimate      (n_c + m / k) / (n + m)             or with a p for each value, (n_c + m p) / (n + m)
         declared table  (n_c + w p) / (n + w)               which is p without counts
 
     Args:
@@ -103,10 +107,10 @@ class NetworkSmoothing:
         """Return the smoothing of all variables for the kernels."""
         shape = tables.shape
         reads = [self.rule_of(tables, v) for v in range(len(tables.dag))]
-        given = np.zeros(shape.counts.size if self._given else 0)
-        for v, one in self._given.items():
+        given = np.zeros(shape.counts.size if any(one.given is not None for one in reads) else 0)
+        for v, one in enumerate(reads):
             if one.given is not None:
-                given[shape.offset[v] : shape.offset[v] + one.given.size] = one.given.ravel()
+                tables.whole_table(v, given)[...] = one.given
         return SmoothedNetwork(
             how=np.array([one.how for one in reads], dtype=np.int64),
             amount=np.array([one.amount for one in reads], dtype=np.float64),
@@ -124,10 +128,14 @@ def _own(name: Any, nominal: Any, plain: SmoothingRule) -> SmoothingRule:
         raise ValueError(
             f"attribute {name!r}: a network does not use n_values = {nominal.n_values}: declare the values"
         )
+    if isinstance(nominal.p, Mapping):
+        if not nominal.m:
+            raise ValueError(f"attribute {name!r}: a p for each value needs an m above 0")
+        return SmoothingRule(GIVEN_TABLE, nominal.m * UNIT, np.array(list(nominal.p.values())))
     if nominal.p is not None:
         raise ValueError(
             f"attribute {name!r}: one prior estimate p = {nominal.p} for every value does not sum to 1; "
-            "omit it for 1/k, or declare a table"
+            "omit it for 1/k, or give a p for each value, {'y': 0.7, 'n': 0.3}"
         )
     if nominal.m is not None:
         return SmoothingRule(M_ESTIMATE, nominal.m * UNIT)
@@ -149,8 +157,9 @@ def _expected_logs(
     """Return E log theta of a row theta ~ Dirichlet(counts + prior): digamma(a) - digamma(sum of a)."""
     from scipy.special import digamma  # noqa: PLC0415  slow to load, and only variational Bayes needs it
 
-    if reads.given is not None:
-        prior: Any = reads.amount * reads.given[at]
+    given = reads.given_at(at)
+    if given is not None:
+        prior: Any = reads.amount * given
     else:
         prior = reads.amount if reads.how == ALPHA else reads.amount / k
     a = (counts + prior) / UNIT
@@ -161,10 +170,10 @@ def _expected_logs(
 def _shares(
     counts: Counts, reads: SmoothingRule, k: int, at: tuple[Any, ...]
 ) -> tuple[Floats, Counts | None]:
-    n = counts.sum(axis=-1, keepdims=True)
+    n, given = counts.sum(axis=-1, keepdims=True), reads.given_at(at)
     with np.errstate(divide="ignore", invalid="ignore"):
-        if reads.given is not None:
-            return np.log((counts + reads.amount * reads.given[at]) / (n + reads.amount)), None
+        if given is not None:
+            return np.log((counts + reads.amount * given) / (n + reads.amount)), None
         if reads.amount > 0.0:
             every, whole = (
                 (reads.amount, reads.amount * k) if reads.how == ALPHA else (reads.amount / k, reads.amount)

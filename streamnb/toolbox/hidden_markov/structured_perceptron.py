@@ -126,9 +126,13 @@ class StructuredPerceptron(Savable):
 
     def state(self) -> State:
         """Return all that was learned. Raises TypeError for names that JSON cannot hold."""
-        meta = {"type": type(self).__name__, "states": [*map(plain, self._states)]}
-        meta |= {"features": [*map(plain, self._features)]}
-        meta |= {"sequences": self.n_sequences, "mistakes": self.n_mistakes}
+        meta = {
+            "type": type(self).__name__,
+            "states": [*map(plain, self._states)],
+            "features": [*map(plain, self._features)],
+            "sequences": self.n_sequences,
+            "mistakes": self.n_mistakes,
+        }
         return meta, {"chain": self._chain.copy(), "rows": self._rows.copy()}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
@@ -166,7 +170,7 @@ class StructuredPerceptron(Savable):
         With w the last weights, and u the sum of each change times the number of sequences before it, the sum
         of the weights after each of n sequences is n w - u.
         """
-        last = table[0].astype(np.float64)
+        last: Floats = table[0].astype(np.float64)
         if not self.is_averaged or not self.n_sequences:
             return last
         return np.asarray(last - table[1] / self.n_sequences)
