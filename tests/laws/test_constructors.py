@@ -18,8 +18,12 @@ NEEDED = {  # what a constructor cannot do without
     "BayesianNetwork": {"parents": FLOWER},
     "BayesianNetworkClassifier": {"parents": {"a": ["label"]}},
     "JointTable": {"probabilities": [1.0]},
+    "MixtureModel": {"model": NaiveBayes()},
     "NetworkEM": {"network": BayesianNetwork(FLOWER)},
+    "NetworkGibbs": {"network": BayesianNetwork(FLOWER)},
+    "NetworkVB": {"network": BayesianNetwork(FLOWER)},
     "SemiSupervisedNB": {"model": NaiveBayes()},
+    "StructuralEM": {"variables": {"a": ["x"]}},
     "StructurePosterior": {"variables": {"a": ["x"]}},
 }
 RESULTS = ("BaumWelch", "LinearView", "Posteriors")

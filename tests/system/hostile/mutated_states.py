@@ -41,9 +41,12 @@ from streamnb import (
     LinearRegression,
     LinearUnit,
     LogisticRegression,
+    MixtureModel,
     MultinomialNB,
     NaiveBayes,
     NetworkEM,
+    NetworkGibbs,
+    NetworkVB,
     OneDependence,
     OnlineBaumWelch,
     Partial,
@@ -53,6 +56,8 @@ from streamnb import (
     SemiSupervisedNB,
     SequentialPosterior,
     SigmoidUnit,
+    StructuralEM,
+    StructuredPerceptron,
     StructurePosterior,
     merge_all,
 )
@@ -406,6 +411,11 @@ def network():
     )
 
 
+def tell_structure(model, row):
+    model.learn_one({"label": row[1], "code": None if row[2] < 30.0 else "x", "late": row[2] > 40.0})
+    model.climb()
+
+
 DISCRETE = {"code", "bits"}
 MODELS = {
     "NaiveBayes": Model(lambda: NaiveBayes(ATTRIBUTES)),
@@ -424,6 +434,8 @@ MODELS = {
     "BayesianNetworkClassifier": Model(lambda: BayesianNetworkClassifier(CHAIN, {"size": "nominal"}), timed=False, only=DISCRETE),
     "BayesianNetwork": Network(network, only=DISCRETE),
     "NetworkEM": Network(lambda: NetworkEM(network(), window=6), only=DISCRETE),
+    "NetworkGibbs": Network(lambda: NetworkGibbs(network(), window=6), only=DISCRETE),
+    "NetworkVB": Network(lambda: NetworkVB(network(), window=6), only=DISCRETE),
     "LogisticRegression": Model(LogisticRegression, timed=False, only={"size", "code"}),
     "LinearRegression": Number(LinearRegression, only={"size", "code"}),
     "LinearUnit": Number(LinearUnit, only={"size", "code"}),
@@ -455,6 +467,16 @@ MODELS = {
         lambda model, row: model.learn_one({"label": row[1], "code": "x", "late": row[2] > 40.0}),
         lambda model: is_sound(p for _, p in model.probabilities),
     ),
+    "StructuralEM": Made(
+        lambda: StructuralEM({"label": "abcd", "code": ["x", "other"], "late": [True, False]}),
+        tell_structure,
+        lambda model: (is_sound(model.network().marginal("late").values()), as_finite(model.log_likelihood)),
+    ),
+    "MixtureModel": Made(
+        lambda: MixtureModel(NaiveBayes(), 2, window=8, warmup=4),
+        lambda model, row: model.learn_one({"label": row[1], "size": row[2]}),
+        lambda model: is_sound(model.predict_proba_one({"size": 1.5}).values()),
+    ),
     "SequentialPosterior": Made(lambda: SequentialPosterior(["g", "h"], 0.01), tell_posterior, lambda model: is_sound(model.probabilities.values())),
     "Transitions": Made(
         Transitions,
@@ -475,6 +497,11 @@ MODELS = {
         HiddenMarkovModel,
         lambda model, row: model.learn_one(row[1] * 2, ["s", f"t{int(row[2]) % 3}"]),
         lambda model: as_finite(model.log_evidence("ab")),
+    ),
+    "StructuredPerceptron": Made(
+        StructuredPerceptron,
+        lambda model, row: model.learn_one(row[1] * 2, ["s", f"t{int(row[2]) % 3}"]),
+        lambda model: as_finite(*model.transition_weights()[None].values()),
     ),
     "OnlineBaumWelch": Made(
         lambda: OnlineBaumWelch(starts=2, block=4, lag=4),
