@@ -38,14 +38,16 @@ if TYPE_CHECKING:
     from streamnb.toolbox.bayesian_network.bayesian_network_classifier import (
         BayesianNetworkClassifier as BayesianNetworkClassifier,
     )
-    from streamnb.toolbox.bayesian_network.gibbs_sampling import NetworkGibbs as NetworkGibbs
+    from streamnb.toolbox.bayesian_network.gibbs_sampling import NetworkMCMC as NetworkMCMC
     from streamnb.toolbox.bayesian_network.incremental_em import NetworkEM as NetworkEM
     from streamnb.toolbox.bayesian_network.independence import Independence as Independence
     from streamnb.toolbox.bayesian_network.joint_table import JointTable as JointTable
     from streamnb.toolbox.bayesian_network.network import BayesianNetwork as BayesianNetwork
     from streamnb.toolbox.bayesian_network.structural_em import StructuralEM as StructuralEM
     from streamnb.toolbox.bayesian_network.structure_posterior import StructurePosterior as StructurePosterior
-    from streamnb.toolbox.bayesian_network.variational_bayes import NetworkVB as NetworkVB
+    from streamnb.toolbox.bayesian_network.variational_bayes import (
+        NetworkVariationalBayes as NetworkVariationalBayes,
+    )
     from streamnb.toolbox.concepts.concept_learner import ConceptLearner as ConceptLearner
     from streamnb.toolbox.concepts.conjunctions import Conjunction as Conjunction
     from streamnb.toolbox.concepts.conjunctions import Conjunctions as Conjunctions
@@ -74,12 +76,12 @@ _HOMES = {
     "toolbox.bayesian_network.bayesian_network_classifier": ("BayesianNetworkClassifier",),
     "toolbox.bayesian_network.incremental_em": ("NetworkEM",),
     "toolbox.bayesian_network.independence": ("Independence",),
-    "toolbox.bayesian_network.gibbs_sampling": ("NetworkGibbs",),
+    "toolbox.bayesian_network.gibbs_sampling": ("NetworkMCMC",),
     "toolbox.bayesian_network.joint_table": ("JointTable",),
     "toolbox.bayesian_network.network": ("BayesianNetwork",),
     "toolbox.bayesian_network.structural_em": ("StructuralEM",),
     "toolbox.bayesian_network.structure_posterior": ("StructurePosterior",),
-    "toolbox.bayesian_network.variational_bayes": ("NetworkVB",),
+    "toolbox.bayesian_network.variational_bayes": ("NetworkVariationalBayes",),
     "models.calibration.platt_scaling": ("PlattScaling",),
     "toolbox.concepts.concept_learner": ("ConceptLearner",),
     "toolbox.concepts.conjunctions": ("Conjunction", "Conjunctions"),

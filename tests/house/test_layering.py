@@ -69,6 +69,7 @@ ONLY_IN = {
         "toolbox/linear/linear_regression.py",
         "toolbox/linear/linear_unit.py",
         "toolbox/linear/logistic_regression.py",
+        "toolbox/semi_supervised/mixture_model.py",
         "toolbox/semi_supervised/semi_supervised_nb.py",
     },
     "kafka": {
@@ -112,7 +113,7 @@ ONLY_IN = {
     },
     "scipy": {
         "scoring/attribute_drift.py", "scoring/new_class_probability.py", "sklearn.py",
-        "statistics/credible_intervals.py",
+        "statistics/credible_intervals.py", "toolbox/bayesian_network/network_smoothing.py",
     },
     "pandas": {"models/interface/predictions.py", "models/naive_bayes/counting_model.py", "sklearn.py"},
     "sklearn": {"sklearn.py"},

@@ -77,7 +77,7 @@ class DrawnCells:
         return known
 
 
-class NetworkGibbs(NetworkEM):
+class NetworkMCMC(NetworkEM):
     """A `BayesianNetwork` that learns from events with gaps by Gibbs sampling over the gaps (MCMC).
 
     The interface is that of `NetworkEM`, but the chain never comes to rest: ``revisit()`` is one sweep over
@@ -99,8 +99,8 @@ class NetworkGibbs(NetworkEM):
         Two coins of a pair; in one pair the second was not seen. The exact answer is (2 + 1) / (3 + 2), as if
         the pair with the gap had not been there:
 
-        >>> from streamnb import BayesianNetwork, NetworkGibbs
-        >>> model = NetworkGibbs(BayesianNetwork({"first": [], "second": ["first"]}), seed=1)
+        >>> from streamnb import BayesianNetwork, NetworkMCMC
+        >>> model = NetworkMCMC(BayesianNetwork({"first": [], "second": ["first"]}), seed=1)
         >>> for first, second in [("H", "H"), ("H", "H"), ("H", "T"), ("T", "T"), ("H", None)]:
         ...     model.learn_one({"first": first, "second": second})
         >>> found = model.posterior_mean(

@@ -41,7 +41,7 @@ class LabelledNetwork(BayesianNetwork):
 
     def smoothed(self) -> SmoothedNetwork:
         """Return smoothing parameters for the kernels."""
-        return self._smoothing.arrays(self.counted, self.prior)
+        return self.smoothing.arrays(self.counted, self.prior)
 
     def posterior(self, codes: Sequence[int]) -> Floats:
         """Return P(class | event's codes, -1 for a gap) by elimination; all zero if none is possible."""

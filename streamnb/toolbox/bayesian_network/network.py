@@ -138,7 +138,7 @@ class BayesianNetwork(Savable):
         self._dag.numbers(attributes or {})
         self.counted = FamilyTables(self._dag, declared, cells)
         """Counts of the network."""
-        self._smoothing = NetworkSmoothing(alpha, m, attributes or {}, given, weight)
+        self.smoothing = NetworkSmoothing(alpha, m, attributes or {}, given, weight)
         self.made_with = {"parents": parents, "values": values, "tables": tables, "alpha": alpha, "m": m}
         self.made_with |= {"attributes": attributes, "weight": weight, "cells": cells}
         self.n_events = 0
@@ -327,11 +327,7 @@ class BayesianNetwork(Savable):
 
     def smoothed(self) -> SmoothedNetwork:
         """Return smoothing parameters for the kernels."""
-        return self._smoothing.arrays(self.counted, np.zeros(0))
-
-    def expected_log_factor(self, v: int, codes: Mapping[int, int]) -> Factor:
-        """Return exp(E log P(v | parents)) under the posterior of the table, with known codes fixed."""
-        return self._smoothing.factor(self.counted, v, codes, is_geometric=True)
+        return self.smoothing.arrays(self.counted, np.zeros(0))
 
     def state(self) -> State:
         """Return all counts. Raises TypeError for names that JSON cannot hold."""
@@ -383,7 +379,7 @@ class BayesianNetwork(Savable):
         return numbers
 
     def _read(self, v: int, codes: Mapping[int, int]) -> Factor:
-        return self._smoothing.factor(self.counted, v, codes)
+        return self.smoothing.factor(self.counted, v, codes)
 
     def _distribution(
         self, names: Sequence[Name], given: Values | None

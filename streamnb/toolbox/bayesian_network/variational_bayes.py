@@ -43,7 +43,8 @@ class VariationalCells:
         known = {v: code for v, code in enumerate(row) if tables.is_known(v, code)}
         values = {v: np.flatnonzero(tables.is_live(v)).tolist() for v in range(len(row)) if v not in known}
         gaps = {v: tuple(u for u in tables.family(v) if u in values) for v in range(len(row))}
-        factors = [self._network.expected_log_factor(v, known) for v, own in gaps.items() if own]
+        read = self._network.smoothing.factor
+        factors = [read(tables, v, known, is_geometric=True) for v, own in gaps.items() if own]
         found = []
         for v, own in gaps.items():
             if all(values[u] for u in own):
@@ -56,7 +57,7 @@ class VariationalCells:
         return found
 
 
-class NetworkVB(NetworkEM):
+class NetworkVariationalBayes(NetworkEM):
     """A `BayesianNetwork` that learns from events with gaps by variational Bayes.
 
     The interface is that of `NetworkEM`: `learn_one`, `revisit` until nothing moves, `unlearn_one`. The
@@ -74,8 +75,8 @@ class NetworkVB(NetworkEM):
         ValueError: if a parameter is out of range.
 
     Examples:
-        >>> from streamnb import BayesianNetwork, NetworkVB
-        >>> model = NetworkVB(BayesianNetwork({"first": [], "second": ["first"]}))
+        >>> from streamnb import BayesianNetwork, NetworkVariationalBayes
+        >>> model = NetworkVariationalBayes(BayesianNetwork({"first": [], "second": ["first"]}))
         >>> for first, second in [("H", "H"), ("H", "H"), ("H", "T"), ("T", "T"), ("H", None)]:
         ...     model.learn_one({"first": first, "second": second})
         >>> while model.revisit():

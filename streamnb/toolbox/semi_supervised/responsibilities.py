@@ -8,16 +8,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
-from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
 from streamnb.toolbox.semi_supervised.em_window import EventWindow, WindowEvent, apportioned
 from streamnb.values.example_weights import UNIT
 
 Parts = tuple[int, ...]
 
 
-def expected_parts(model: NaiveBayes, x: Any, weight: int) -> Parts:
+class UnlearningClassifier(Protocol):
+    """A classifier that can undo what it learned, as `NaiveBayes`."""
+
+    @property
+    def classes(self) -> list[Any]:
+        """Every class met, in order of first appearance."""
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """Return P(v | x) of every class v with examples."""
+
+    def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Learn an event of class `y`."""
+
+    def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Undo ``learn_one(x, y, w)``."""
+
+
+def expected_parts(model: UnlearningClassifier, x: Any, weight: int) -> Parts:
     """Return the expected units of each class; zeros if no class has examples."""
     shares = model.predict_proba_one(x)
     if not shares:
@@ -25,7 +41,7 @@ def expected_parts(model: NaiveBayes, x: Any, weight: int) -> Parts:
     return apportioned(weight, [shares.get(label, 0.0) for label in model.classes])
 
 
-def replace_parts(model: NaiveBayes, x: Any, before: Parts, after: Parts) -> int:
+def replace_parts(model: UnlearningClassifier, x: Any, before: Parts, after: Parts) -> int:
     """Replace the units learned of an event, class by class; return the units moved."""
     moved = 0
     for k, label in enumerate(model.classes):
@@ -40,7 +56,7 @@ def replace_parts(model: NaiveBayes, x: Any, before: Parts, after: Parts) -> int
     return moved
 
 
-def revisit_window(model: NaiveBayes, kept: EventWindow, n: int | None) -> int:
+def revisit_window(model: UnlearningClassifier, kept: EventWindow, n: int | None) -> int:
     """Learn `n` events of the window again, each at most once (None: all); return the units moved."""
     moved = 0
     for _ in range(len(kept) if n is None else min(n, len(kept))):

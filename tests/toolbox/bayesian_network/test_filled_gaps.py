@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from scipy.special import digamma, gammaln
 
-from streamnb import BayesianNetwork, NetworkEM, NetworkGibbs, NetworkVB
+from streamnb import BayesianNetwork, NetworkEM, NetworkMCMC, NetworkVariationalBayes
 from streamnb.toolbox.bayesian_network import gibbs_sampling
 from tests.oracles.network_oracle import networks
 from tests.support.states import digest
@@ -19,7 +19,7 @@ PAIR = {"smart": [], "prepared": ["smart"]}
 EVENTS = [("yes", "yes")] * 6 + [("yes", "no")] * 2 + [("no", "yes")] + [("no", "no")] * 4
 EVENTS += [(None, "yes")] * 4 + [(None, "no")] * 2 + [("yes", None)]
 ASKED = {"prepared": "yes"}, {"smart": "yes"}
-WAYS = [NetworkEM, NetworkGibbs, NetworkVB]
+WAYS = [NetworkEM, NetworkMCMC, NetworkVariationalBayes]
 
 
 def pairs():
@@ -71,7 +71,7 @@ EXACT = enumerated(PAIR, {"smart": ["yes", "no"], "prepared": ["yes", "no"]}, pa
 def test_the_chain_of_draws_has_the_exact_posterior_mean(worlds, sweeps, monkeypatch):
     """By enumeration, and by elimination."""
     monkeypatch.setattr(gibbs_sampling, "MOST_WORLDS", worlds)
-    model = taught(NetworkGibbs, pairs(), seed=3)
+    model = taught(NetworkMCMC, pairs(), seed=3)
     found = model.posterior_mean(lambda network: network.probability(*ASKED), sweeps=sweeps)
     assert found.error < 0.15 / math.sqrt(sweeps)
     assert abs(found.mean - EXACT) < 4 * found.error
@@ -88,7 +88,7 @@ def test_a_latent_variable_is_drawn_given_the_others():
     events = [dict(zip(parents, one, strict=True)) for one in [("yes", "yes", "yes"), ("no", "yes", "no"),
               ("no", "no", "no"), (None, None, "yes"), (None, "yes", "no"), ("yes", None, None), (None, None, "yes")]]  # fmt: skip
     exact = enumerated(parents, values, events, ("prepared", ("yes", "yes")), alpha=0.5)
-    model = taught(NetworkGibbs, events, BayesianNetwork(parents, values=values, alpha=0.5))
+    model = taught(NetworkMCMC, events, BayesianNetwork(parents, values=values, alpha=0.5))
     asked = {"prepared": "yes"}, {"a": "yes", "b": "yes"}
     found = model.posterior_mean(lambda network: network.probability(*asked), sweeps=800)
     assert found.error < 0.01
@@ -121,7 +121,7 @@ def mean_field(events, alpha):
 
 @pytest.mark.parametrize("alpha", [0.3, 1.0, 4.0])
 def test_variational_bayes_is_the_mean_field(alpha):
-    model = taught(NetworkVB, pairs(), BayesianNetwork(PAIR, alpha=alpha))
+    model = taught(NetworkVariationalBayes, pairs(), BayesianNetwork(PAIR, alpha=alpha))
     while model.revisit():
         pass
     expected, bounds = mean_field(EVENTS, alpha)
@@ -133,7 +133,7 @@ def test_variational_bayes_is_the_mean_field(alpha):
     assert abs(em.network.probability(*ASKED) - expected) > 1e-4
 
 
-@pytest.mark.parametrize("way", [NetworkGibbs, NetworkVB])
+@pytest.mark.parametrize("way", [NetworkMCMC, NetworkVariationalBayes])
 @given(networks(most=4))
 @settings(max_examples=30)
 def test_each_event_is_counted_once_and_can_be_unlearned(way, case):
@@ -167,12 +167,12 @@ def test_a_restored_state_continues_alike(way):
 
 
 def test_equal_seeds_draw_alike_and_other_seeds_do_not():
-    counts = [taught(NetworkGibbs, pairs(), seed=seed).network.counts("smart") for seed in (1, 1, 2, 3, 4)]
+    counts = [taught(NetworkMCMC, pairs(), seed=seed).network.counts("smart") for seed in (1, 1, 2, 3, 4)]
     assert counts[0] == counts[1]
     assert any(one != counts[0] for one in counts[2:])
 
 
-@pytest.mark.parametrize("way", [NetworkGibbs, NetworkVB])
+@pytest.mark.parametrize("way", [NetworkMCMC, NetworkVariationalBayes])
 @pytest.mark.parametrize("prior", [{"alpha": 0}, {"m": 0}])
 def test_tables_without_a_prior_are_refused(way, prior):
     with pytest.raises(ValueError, match="need a prior"):
@@ -181,7 +181,7 @@ def test_tables_without_a_prior_are_refused(way, prior):
 
 def test_copies_of_an_event_are_drawn_one_by_one():
     with pytest.raises(ValueError, match="learn it 2"):
-        NetworkGibbs(BayesianNetwork(PAIR)).learn_one({"smart": "yes"}, 2.0)
+        NetworkMCMC(BayesianNetwork(PAIR)).learn_one({"smart": "yes"}, 2.0)
 
 
 @pytest.mark.parametrize("way", WAYS)
