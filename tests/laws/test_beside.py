@@ -18,23 +18,6 @@ PAGE = Path(streamnb.__file__).parents[1] / "docs" / "beside.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
-def block(word):
-    (code,) = [one for one in BLOCKS if word in one]
-    found = {}
-    exec(compile(code, PAGE.name, "exec"), found)  # noqa: S102  our own
-    return found
-
-
-def test_ways_to_fill_gaps_agree_with_counting_all_of_them():
-    """Sampling to its own error; EM and the mean field nearer than leaving events with gaps out, which is 7/10."""
-    said = block("emcee.EnsembleSampler")
-    exact = said["exact"]
-    assert said["by_sampling"] == pytest.approx(exact, abs=0.005)
-    left_out = (6 + 1) / (8 + 2)
-    assert abs(said["by_em"] - exact) < abs(left_out - exact)
-    assert abs(said["by_variation"] - exact) < abs(left_out - exact)
-
-
 @pytest.mark.parametrize(
     ("word", "names", "file", "floor"),
     [
@@ -54,7 +37,3 @@ def test_other_losses_are_scored_by_evaluate(
         monkeypatch.delitem(sys.modules, "rivals", raising=False)
         assert main(["evaluate", str(tmp_path / "some.jsonl"), "--model", f"rivals:{name}", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["cumulative"]["accuracy"] > floor, name
-
-
-def test_the_wrong_word_is_found_by_its_neighbours():
-    assert block("def doubtful")["found"] == [(2, "it", "in"), (6, "in", "it")]

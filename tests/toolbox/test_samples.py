@@ -13,7 +13,12 @@ from streamnb import (
     BayesianNetworkClassifier,
     ConceptLearner,
     Conjunctions,
+    GaussianNB,
     HiddenMarkovModel,
+    HiddenMarkovNB,
+    JointTable,
+    MixtureModel,
+    SemiSupervisedNB,
 )
 from streamnb.statistics.counter_rng import pick
 
@@ -88,6 +93,50 @@ def test_row_19_a_chain_learned_from_samples_converges_to_the_chunker():
     assert learned.initial_probabilities() == {"B": 1.0, "I": 0.0}
 
 
+SEEN = ["well"] * 6 + ["ill"] * 6 + ["well"] * 6 + ["ill"] * 3
+
+
+def sticky(**parameters):
+    model = HiddenMarkovNB(**parameters)
+    for i, label in enumerate(SEEN):
+        model.learn_one(
+            {"entity": "e", "sound": "loud" if (label == "ill") != (i % 5 == 0) else "calm"}, label
+        )
+    return model
+
+
+def test_chains_learned_from_the_events_of_drawn_entities_converge():
+    model = sticky(transition_m=2.0)
+    n, length = 400, 20
+    learned, drawn = model.clone(), model.sample(n, length, seed=3)
+    for x, label in drawn:
+        learned.learn_one(x, label)
+    assert learned.n_entities == n
+    found = learned.transitions.table / learned.transitions.table.sum(axis=1, keepdims=True)
+    order = [learned.classes.index(label) for label in model.classes]
+    prior = [model.class_weights[label] / 21 for label in model.classes]
+    expected = [[(c + 2.0 * p) / (sum(row) + 2.0) for c, p in zip(row, prior, strict=True)]
+                for row in (model.transitions.table / 1024).tolist()]  # fmt: skip
+    for i, j in product(range(2), repeat=2):
+        assert near(found[order[i], order[j]], expected[i][j], n * length / 3)
+    loud = Counter(label for x, label in drawn if x["sound"] == "loud")
+    total = Counter(label for _, label in drawn)
+    for label in "well", "ill":
+        own = [i for i, other in enumerate(SEEN) if other == label]
+        times = sum((label == "ill") != (i % 5 == 0) for i in own)
+        assert near(loud[label] / total[label], (times + 1) / (len(own) + 2), total[label])
+    assert model.sample(1, length, seed=3, first=7) == drawn[7 * length : 8 * length]
+
+
+def test_draws_of_a_joint_table_have_its_probabilities():
+    table = JointTable({"a": "xy", "b": [0, 1, 2]}, [[0.1, 0.0, 0.3], [0.2, 0.15, 0.25]])
+    n = 20_000
+    drawn = Counter(tuple(x.values()) for x in table.sample(n, seed=1))
+    for a, b in product("xy", "012"):
+        assert near(drawn[a, b] / n, table.probability({"a": a, "b": b}), n)
+    assert table.sample(2, seed=5) + table.sample(5, seed=5, first=2) == table.sample(7, seed=5)
+
+
 def test_a_concept_with_noise_is_the_most_probable_one_of_its_samples():
     values = {"sky": ["sunny", "rainy"], "wind": ["strong", "weak"], "water": ["warm", "cool"]}
     days = Conjunctions(values)
@@ -116,7 +165,9 @@ def test_a_cut_into_calls_changes_no_sample(draws):
 
 
 def test_nothing_is_drawn_from_nothing():
-    for empty in (BayesianNetwork({"a": []}).sample, HiddenMarkovModel().sample):
+    mixture = MixtureModel(GaussianNB()).sample
+    networks = BayesianNetwork({"a": []}).sample, HiddenMarkovModel().sample
+    for empty in (*networks, HiddenMarkovNB().sample, SemiSupervisedNB(GaussianNB()).sample, mixture):
         with pytest.raises(ValueError, match="no"):
             empty(1)
     assert pick({"a": 0.0, "b": 2.0, "c": 0.0}, 1.0 - 2.0**-53) == "b"

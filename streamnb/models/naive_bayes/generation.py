@@ -26,24 +26,47 @@ Drawn = tuple[dict[Any, Any], Any]
 def draw_events(parameters: Parameters, n: int, seed: int, first: int, length: int | None) -> Iterator[Drawn]:
     """Yield events number `first` to `first` + n - 1; see `NaiveBayes.sample`."""
     check_whole("n", n, 0)
-    if not parameters.prior:
-        raise ValueError("nothing has been learned, so nothing can be drawn")
-    if length is not None:
-        check_whole("length", length, 0)
-    filled = {name: found for name, found in parameters.discrete.items() if any(found.table.values())}
-    pickers = [_Discrete(name, found, length) for name, found in filled.items()]
-    size = 1 + sum(picker.size for picker in pickers) + 2 * len(parameters.continuous)
+    sampler = EventSampler(parameters, length)
     for i in range(first, first + n):
-        chances = uniforms(seed, i * size, size)
+        chances = uniforms(seed, i * sampler.size, sampler.size)
         label = pick(parameters.prior, float(chances[0]))
-        x, at = {}, 1
-        for picker in pickers:
+        yield sampler.event(label, chances[1:]), label
+
+
+class EventSampler:
+    """Draws of the attributes of an event, given its class.
+
+    Args:
+        parameters: P(a | v) of each attribute.
+        length: words of each multinomial text; None: the mean over learned events, rounded.
+
+    Attributes:
+        size: number of uniforms of an event, one for its class included.
+
+    Raises:
+        ValueError: if nothing was learned, or a number is negative.
+    """
+
+    def __init__(self, parameters: Parameters, length: int | None) -> None:
+        if not parameters.prior:
+            raise ValueError("nothing has been learned, so nothing can be drawn")
+        if length is not None:
+            check_whole("length", length, 0)
+        filled = {name: found for name, found in parameters.discrete.items() if any(found.table.values())}
+        self._pickers = [_Discrete(name, found, length) for name, found in filled.items()]
+        self._continuous = parameters.continuous
+        self.size = 1 + sum(picker.size for picker in self._pickers) + 2 * len(self._continuous)
+
+    def event(self, label: Any, chances: Floats) -> dict[Any, Any]:
+        """Return an event of a class, drawn by `size` - 1 uniforms."""
+        x, at = {}, 0
+        for picker in self._pickers:
             x[picker.name] = picker.value(label, chances[at : at + picker.size])
             at += picker.size
-        for name, of_class in parameters.continuous.items():
+        for name, of_class in self._continuous.items():
             x[name] = _normal(of_class[label], *chances[at : at + 2].tolist())
             at += 2
-        yield x, label
+        return x
 
 
 class _Discrete:

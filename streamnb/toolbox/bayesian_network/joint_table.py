@@ -11,6 +11,7 @@ import numpy as np
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.kernels.array_types import Floats, Ints
+from streamnb.statistics.counter_rng import uniforms
 from streamnb.toolbox.bayesian_network.constraint_search import PartialDag, search
 from streamnb.toolbox.bayesian_network.factors import MOST_CELLS
 from streamnb.toolbox.bayesian_network.independence import (
@@ -23,7 +24,7 @@ from streamnb.toolbox.posterior.conjugate import positive
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.nominal_values import declared_texts, value_text
 from streamnb.values.number_ranges import is_missing
-from streamnb.values.parameter_checks import check_mapping, did_you_mean
+from streamnb.values.parameter_checks import check_mapping, check_whole, did_you_mean
 from streamnb.values.savable import Savable
 from streamnb.values.state_validation import FINITE, MOST, check_made, checked, counts, plain, real, reject
 from streamnb.values.type_aliases import Array, Flags, State
@@ -218,6 +219,27 @@ class JointTable(Savable):
         return search(
             tuple(self._values), lambda a, b, c: self.log_bayes_factor(a, b, c, weight) <= 0.0, most_given
         )
+
+    def sample(self, n: int, seed: int = 0, first: int = 0) -> list[dict[Any, str]]:
+        """Draw combinations of values by their probabilities.
+
+        Args:
+            n: number of draws.
+            seed: seed of the counter-based generator: equal seed and number give the same draw.
+            first: number of the first draw.
+
+        Examples:
+            >>> JointTable({"a": "xy", "b": "HT"}, [[0.5, 0.0], [0.0, 0.5]]).sample(3)
+            [{'a': 'x', 'b': 'H'}, {'a': 'x', 'b': 'H'}, {'a': 'x', 'b': 'H'}]
+        """
+        check_whole("n", n, 0)
+        reached = np.cumsum(self.probabilities)
+        places = np.searchsorted(reached, uniforms(seed, first, n) * reached[-1], side="right")
+        codes = np.stack(np.unravel_index(places, self.probabilities.shape or (1,)), axis=1).tolist()
+        values = self.variables
+        return [
+            {name: own[code] for (name, own), code in zip(values.items(), row, strict=False)} for row in codes
+        ]
 
     def state(self) -> State:
         """Return variables and counts: JSON-able values, and arrays. Raises TypeError for other names."""

@@ -18,17 +18,20 @@ from streamnb.models.interface.attribution import Item, odds, ranked
 from streamnb.models.interface.attribution_parts import LIMIT
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Corrections, Events, Labels
+from streamnb.models.naive_bayes.generation import Drawn, EventSampler
 from streamnb.models.naive_bayes.learned_counts import begin_copy
 from streamnb.models.naive_bayes.naive_bayes_classifier import SmoothedModel
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
+from streamnb.models.naive_bayes.parameters import parameters_of
 from streamnb.models.naive_bayes.state_copy import StateCopy
 from streamnb.models.naive_bayes.unused_values import UnusedValue
 from streamnb.statistics.class_priors import UNIFORM, Prior
+from streamnb.statistics.counter_rng import pick, uniforms
 from streamnb.toolbox.hidden_markov.entities import Entities
 from streamnb.toolbox.hidden_markov.entity_filter_kernels import EntityChains, EntitySteps, filter_batch
 from streamnb.toolbox.hidden_markov.transitions import Transitions
 from streamnb.values.example_weights import units
-from streamnb.values.parameter_checks import check_amount
+from streamnb.values.parameter_checks import check_amount, check_whole
 from streamnb.values.state_validation import named, state_errors
 from streamnb.values.type_aliases import Array, Aside, Flags, Times, Weights, concatenated
 
@@ -212,6 +215,42 @@ class HiddenMarkovNB(SmoothedModel):
             if begins:
                 kept.seen[row] = np.nan
         return True
+
+    def sample(self, n: int, length: int = 10, seed: int = 0, first: int = 0) -> list[Drawn]:
+        """Draw the events of `n` entities, (x, label), entity after entity.
+
+        The labels of an entity are a chain, and each event has all learned attributes, by naive Bayes.
+
+        Args:
+            n: number of entities, each named by its number.
+            length: events of each.
+            seed: seed of the counter-based generator: equal seed and number give equal events.
+            first: number of the first entity.
+
+        Raises:
+            ValueError: if nothing was learned, or a number is negative.
+        """
+        check_whole("n", n, 0)
+        check_whole("length", length, 0)
+        parameters = parameters_of(
+            self._statistics,
+            self._tables(),
+            {name: list(texts) for name, texts in self._reader.closed.items()},
+        )
+        sampler, labels = EventSampler(parameters, None), list(parameters.prior)
+        columns = [self._statistics.classes[label] for label in labels]
+        chain, p = self.transitions, np.array(list(parameters.prior.values()))
+        known = Transitions(len(labels))
+        known.first[:], known.table[:] = chain.first[columns], chain.table[np.ix_(columns, columns)]
+        m = float(self.transition_m)
+        rows = np.exp([known.log_initial(m, p), *known.log_table(m, p)]).tolist()
+        drawn: list[Drawn] = []
+        for i in range(first * length, (first + n) * length):
+            chances = uniforms(seed, i * sampler.size, sampler.size)
+            row = rows[1 + labels.index(drawn[-1][1]) if i % length else 0]
+            label = pick(dict(zip(labels, row, strict=True)), float(chances[0]))
+            drawn.append(({self.entity: i // length, **sampler.event(label, chances[1:])}, label))
+        return drawn
 
     def unused_values(self, x: Any) -> list[UnusedValue]:
         """Return the values of an event that the model cannot use; the entity is not among them."""

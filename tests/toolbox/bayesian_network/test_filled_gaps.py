@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import pairwise, product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from scipy.special import digamma, gammaln
 
+import streamnb
 from streamnb import BayesianNetwork, NetworkEM, NetworkMCMC, NetworkVariationalBayes
 from streamnb.toolbox.bayesian_network import gibbs_sampling
 from tests.oracles.network_oracle import networks
@@ -193,3 +196,23 @@ def test_an_event_that_given_tables_exclude_is_not_counted(way):
     model = way(BayesianNetwork(PAIR, tables=given))
     model.learn_one({"prepared": "no"})
     assert model.network.counts("prepared") == {}
+
+
+def test_the_table_of_the_page_is_what_the_three_ways_answer():
+    page = (Path(streamnb.__file__).parents[1] / "docs" / "networks.md").read_text()
+    events = [x for x in pairs() if x["prepared"] is not None]
+    values = {"smart": ["yes", "no"], "prepared": ["yes", "no"]}
+    exact = enumerated(PAIR, values, events, ("prepared", ("yes",)))
+    printed = {
+        name: float(p) for name, p in re.findall(r"^\| `(Network\w+)` .*?(\.\d{4}) \|", page, re.MULTILINE)
+    }
+    assert (
+        float(re.search(r"exact (\.\d+)", page)[1])
+        == printed["NetworkMCMC"]
+        == pytest.approx(exact, abs=5e-5)
+    )
+    for way in (NetworkEM, NetworkVariationalBayes):
+        model = taught(way, events)
+        while model.revisit():
+            pass
+        assert model.network.probability(*ASKED) == pytest.approx(printed[way.__name__], abs=5e-5)
