@@ -216,3 +216,16 @@ def test_the_table_of_the_page_is_what_the_three_ways_answer():
         while model.revisit():
             pass
         assert model.network.probability(*ASKED) == pytest.approx(printed[way.__name__], abs=5e-5)
+
+
+def test_a_draw_does_not_depend_on_the_draw_before_it():
+    """The event is set aside: with one gap, whose values are equally probable, half of the draws differ."""
+    values = {"smart": ["yes", "no"], "prepared": ["yes", "no"]}
+    events = [{"smart": s, "prepared": p} for s, p in (("yes", "yes"), ("no", "yes"), (None, "yes"))]
+    model = taught(NetworkMCMC, events, BayesianNetwork(PAIR, values=values, alpha=0.1))
+    drawn = []
+    for _ in range(400):
+        model.revisit()
+        drawn.append(model.network.counts("smart")[("yes",)])
+    assert set(drawn) == {1.0, 2.0}
+    assert abs(sum(a != b for a, b in pairwise(drawn)) - 200) < 50
