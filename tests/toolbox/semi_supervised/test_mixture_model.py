@@ -128,6 +128,24 @@ def test_a_mixture_learned_from_its_samples_has_its_parameters():
         assert shares[component] / 600 == pytest.approx(p, abs=0.1)
 
 
+def test_evidence_is_the_sum_over_the_components():
+    """log sum_j P(c_j) prod_i N(x_i; mean_ij, variance_ij), between two centres."""
+    model, _ = learned(GaussianNB, numbers(200))
+    found, x = model.parameters(), {"a": -2.0, "b": 2.0}
+    parts = [
+        math.log(p) + sum(
+            -0.5 * math.log(2 * math.pi * own[j].variance) - (x[name] - own[j].mean) ** 2 / 2 / own[j].variance
+            for name, own in found.continuous.items()
+        )
+        for j, p in found.prior.items()
+    ]  # fmt: skip
+    assert model.log_evidence_one(x) == pytest.approx(math.log(math.fsum(map(math.exp, parts))), rel=1e-9)
+    assert model.log_evidence_one(x) > max(parts) + 0.1
+    total = math.fsum(map(math.exp, parts))
+    for j, part in zip(found.prior, parts, strict=True):
+        assert model.predict_proba_one(x)[j] == pytest.approx(math.exp(part) / total, rel=1e-9)
+
+
 def test_kinds_of_attributes_multiply():
     model = MixtureModel(NaiveBayes({"text": Text(alpha=0.5)}), 2, warmup=20)
     for i in range(60):
