@@ -52,7 +52,7 @@ from streamnb.values.type_aliases import Array, State
 
 
 class SequentialPosterior(SavableValue):
-    """P(h | D) over a finite set of hypotheses, updated by one observation after another.
+    """P(h | D) over a finite set of hypotheses, by Bayes' theorem for one observation after another.
 
         P(h | D, d) = P(d | h) P(h | D) / P(d | D);   with a switching rate r, then P' = (1 - r) P + r P0
 

@@ -88,11 +88,12 @@ def test_a_lion_cub_needs_smoothing():
 def test_an_estimate_with_a_prior_for_each_value():
     """(n_c + m p_v) / (n + m) with p = (.7, .3) of each value, in naive Bayes as a network."""
     wind = Nominal(m=4, p={"weak": 0.7, "strong": 0.3})
-    model = BayesianNetworkClassifier(attributes={"wind": wind, "outlook": Nominal(m=4)})
+    model = BayesianNetworkClassifier(attributes={"outlook": Nominal(m=4), "wind": wind})
     counts = Counter()
     for *values, label in PLAY_TENNIS:
         x = dict(zip(NAMES, values, strict=True))
         model.learn_one({"outlook": x["outlook"], "wind": x["wind"]}, label)  # its values come one by one
+        model.predict_proba_one(x)  # the tables grow after predictions, too
         counts.update([label, (label, x["wind"]), (label, "outlook", x["outlook"])])
     assert model.network.table("wind")[("no",)]["strong"] == pytest.approx((3 + 4 * 0.3) / (5 + 4))
     for sky, blows in product(("sunny", "rain"), ("weak", "strong")):

@@ -404,7 +404,7 @@ class JointTable(Savable):
         """Return the values of each of these variables, and P of each combination, given the evidence."""
         if len(set(names)) < len(names) or set(names) & set(given):
             raise ValueError(f"a variable is named twice: {', '.join(map(repr, (*names, *given)))}")
-        wanted = [self._axis(name) for name in names]
+        wanted = [_axis(self._values, name) for name in names]
         kept = np.asarray(self._table[self._index(given)])
         left = [axis for axis, name in enumerate(self._values) if name not in given]
         summed = kept.sum(axis=tuple(i for i, axis in enumerate(left) if axis not in wanted))
@@ -419,7 +419,7 @@ class JointTable(Savable):
     def _counted(self, *names: Name) -> Ints:
         if not self._counts.any():
             raise ValueError("this table has learned no examples: a declared table holds no evidence")
-        axes = [self._axis(name) for name in names]
+        axes = [_axis(self._values, name) for name in names]
         if len(set(axes)) < len(axes):
             raise ValueError(f"a variable is named twice: {', '.join(map(repr, names))}")
         summed = self._counts.sum(axis=tuple(i for i in range(self._counts.ndim) if i not in axes))
@@ -431,14 +431,8 @@ class JointTable(Savable):
             holds[self._index(one)] = True
         return holds
 
-    def _axis(self, name: Name) -> int:
-        if name not in self._values:
-            known = ", ".join(map(repr, self._values)) + did_you_mean(str(name), map(str, self._values))
-            raise KeyError(f"{name!r} is not a variable of this table; the variables are {known}")
-        return list(self._values).index(name)
-
     def _code(self, name: Name, value: Any) -> int:
-        self._axis(name)
+        _axis(self._values, name)
         text, values = value_text(value), self._values[name]
         if text not in values:
             known = ", ".join(map(repr, values)) + did_you_mean(text, values)
@@ -460,6 +454,14 @@ def by_values(values: Sequence[Sequence[str]], table: Floats) -> dict[Any, float
     """Return P of each value of one variable, or of each combination (a tuple) of several."""
     keys = product(*values) if len(values) != 1 else values[0]
     return dict(zip(keys, table.ravel().tolist(), strict=True))
+
+
+def _axis(values: Mapping[Name, Sequence[str]], name: Name) -> int:
+    """Return the axis of a variable. Raises KeyError, with the known names."""
+    if name not in values:
+        known = ", ".join(map(repr, values)) + did_you_mean(str(name), map(str, values))
+        raise KeyError(f"{name!r} is not a variable of this table; the variables are {known}")
+    return list(values).index(name)
 
 
 def _array(values: Mapping[Name, Sequence[str]], given: Any) -> Floats:

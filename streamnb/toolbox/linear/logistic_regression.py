@@ -29,7 +29,7 @@ _EXACT = 64  # events after each of which the weights are refitted
 
 
 class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
-    """Logistic regression with L2 regularisation and without a learning rate: only C is chosen.
+    """Logistic regression (maximum entropy) with L2 and without a learning rate: only C is chosen.
 
         P(y = +1 | x) = 1 / (1 + exp(-w^T x))        min over w of  1/2 w^T w + C sum log(1 + exp(-y w^T x))
 
