@@ -81,7 +81,7 @@ class Nominal(_Smoothed):
     n_values: int | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_smoothing(self.alpha, self.m, self.p_of_each)
         if isinstance(self.p, Mapping):
             self._declare_by_p(self.p)
         if self.values is not None:
@@ -97,6 +97,12 @@ class Nominal(_Smoothed):
             check_whole("n_values", self.n_values, 1, _MOST)
 
     def _declare_by_p(self, p: Mapping[Any, float]) -> None:
+        if self.m is None:
+            raise ValueError("p belongs to the m-estimate: give m too")
+        if not all(lies_between(_LEAST, one, 1.0) for one in p.values()) or not math.isclose(
+            math.fsum(p.values()), 1.0, rel_tol=1e-9
+        ):
+            raise ValueError(f"p must be probabilities, each at least {_LEAST}, that sum to 1: {dict(p)!r}")
         values = list(p) if self.values is None else list(self.values)
         if set(values) != set(p) or self.n_values is not None:
             raise ValueError(
@@ -173,14 +179,11 @@ def check_smoothing(alpha: float | None, m: float | None, p: float | Mapping[Any
         ):
             raise ValueError(f"{name} must be 0 or lie between {_LEAST} and {1.0 / _LEAST}, not {value!r}")
     if isinstance(p, Mapping):
-        whole = math.fsum(one for one in p.values() if lies_between(_LEAST, one, 1.0))
-        if not math.isclose(whole, 1.0, rel_tol=1e-9) or not all(
-            lies_between(_LEAST, one, 1.0) for one in p.values()
-        ):
-            raise ValueError(
-                f"p must be probabilities that sum to 1, each at least {_LEAST}, not {dict(p)!r}"
-            )
-    elif p is not None and not lies_between(_LEAST, p, 1.0 - 2.0**-52):
+        raise ValueError(  # noqa: TRY004
+            f"p must be one number here, not {dict(p)!r}: only nominal attributes of a network take a p of "
+            "each value, BayesianNetworkClassifier(attributes={'a': Nominal(m=2, p={'y': 0.7, 'n': 0.3})})"
+        )
+    if p is not None and not lies_between(_LEAST, p, 1.0 - 2.0**-52):
         raise ValueError(f"p must lie between {_LEAST} and 1, not {p!r}")
     if p is not None and m is None:
         raise ValueError("p belongs to the m-estimate: give m too")

@@ -18,15 +18,18 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 import streamnb
 from streamnb import (
     BayesianNetworkClassifier,
+    BayesOptimalNB,
     BetaBernoulli,
     CategoricalNB,
     GaussianNB,
     HiddenMarkovModel,
+    Hypothesis,
     JointTable,
     LinearUnit,
     MultinomialNB,
     NaiveBayes,
     Nominal,
+    Text,
     log_binomial_pmf,
 )
 from tests.laws.test_lectures import NAMES, PLAY_TENNIS
@@ -105,8 +108,16 @@ def test_an_estimate_with_a_prior_for_each_value():
         }  # fmt: skip
         found = model.predict_proba_one({"outlook": sky, "wind": blows})
         assert found["yes"] == pytest.approx(joint["yes"] / sum(joint.values()), rel=1e-12)
-    with pytest.raises(ValueError, match="BayesianNetworkClassifier"):
-        CategoricalNB(attributes={"wind": wind})
+    for refused in (
+        lambda: CategoricalNB(attributes={"wind": wind}),
+        lambda: NaiveBayes({"wind": wind}),
+        lambda: CategoricalNB(m=4, p=wind.p),
+        lambda: Text(m=4, p=wind.p),
+        lambda: BayesOptimalNB({"wind": wind}),
+        lambda: Hypothesis(m=4, p=wind.p),
+    ):
+        with pytest.raises(ValueError, match="BayesianNetworkClassifier"):
+            refused()
 
 
 @pytest.mark.parametrize(
