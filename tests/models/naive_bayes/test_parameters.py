@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from itertools import pairwise, product
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes, Nominal
+from streamnb.cli import main
 from tests.laws.test_lectures import NAMES, QUERY, play_tennis
 
 EVENTS = st.lists(
@@ -179,6 +181,20 @@ def test_on_its_samples_a_model_reaches_the_bayes_rate():
         learner.learn_one(x, label)
     right = sum(learner.predict_one(x) == label for x, label in model.sample(n, first=n))
     assert abs(right / n - best) < 5 * math.sqrt(best * (1 - best) / n)
+
+
+def test_evaluate_on_samples_reaches_the_bayes_rate(tmp_path, capsys):
+    """Learned on one half of a drawn stream and scored on the other, as for any file of events."""
+    model, n = play_tennis(), 6000
+    values = [list(model.parameters().discrete[name].table["no"]) for name in NAMES]
+    rows = [dict(zip(NAMES, row, strict=True)) for row in product(*values)]
+    best = sum(math.exp(max(model.joint_log_likelihood(x).values())) for x in rows)
+    lines = [json.dumps({"features": x, "label": label}) for x, label in model.sample(n, seed=8)]
+    (tmp_path / "drawn.jsonl").write_text("\n".join(lines))
+    arguments = ["--holdout", "1/2", "--set", "model.kind=naive_bayes", "--json"]
+    assert main(["evaluate", str(tmp_path / "drawn.jsonl"), *arguments]) == 0
+    scores = json.loads(capsys.readouterr().out)["cumulative"]
+    assert abs(scores["accuracy"] - best) < 5 * math.sqrt(best * (1 - best) / (n / 2))
 
 
 def test_consecutive_samples_are_independent():
