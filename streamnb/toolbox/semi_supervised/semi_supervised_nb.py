@@ -170,6 +170,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         compare models with the same vocabulary.
 
         Examples:
+            >>> import math
             >>> from streamnb import CategoricalNB, SemiSupervisedNB
             >>> model = SemiSupervisedNB(CategoricalNB())
             >>> for colour, label in [("red", "apple"), ("red", "apple"), ("green", "pear")]:
