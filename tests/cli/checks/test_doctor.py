@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import socket
 import time
 from contextlib import closing
@@ -26,6 +27,7 @@ from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.cli.checks.log_checks import JournalExtent, check_journal, check_recovery
 from streamnb.cli.checks.machine_checks import DiskSpace, check_disk_space, check_sqlite, disk_space
 from streamnb.engine.journal.journal_history import find, last
+from streamnb.engine.journal.recovery_faults import REMEDIES
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.topic_plan import (
     BATCH_BYTES,
@@ -44,6 +46,7 @@ from streamnb.event_logs.sqlite.sqlite_store import OFFSET_BITS
 from streamnb.formats.journal_record import JournalRecord, encode_journal, seal
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import context
+from streamnb.runtime.next_commands import commands_in
 from tests.brokers.numbered import NUMBERS
 from tests.engine.test_topic_plan import all_of, configured, elected, granted, needed, secured_flags, until
 from tests.support.topics_of_logs import trim
@@ -708,6 +711,97 @@ def test_snapshots_of_another_log(capsys, tmp_path, flags):
     code, found = doctor(capsys, *flags)
     assert code == 1
     assert "1000000" in found["journal"][0].found
+
+
+class Faults:
+    """Ways to damage what a recovery needs, by the names in the table of faults."""
+
+    def __init__(self, flags, admin, capsys, tmp_path):
+        self._flags, self._admin, self._capsys, self._tmp_path = flags, admin, capsys, tmp_path
+        self._config = config_of(flags)
+        self._topics, self._journal = topics_of(flags)
+
+    def make(self, fault):
+        learn(self._capsys, self._tmp_path, *self._flags)
+        {
+            "journal-empty": self._recreate_journal,
+            "journal-cut-short": self._bring_another_snapshot,
+            "journal-trimmed": lambda: (self._learn_more(), self._trim_journal()),
+            "snapshot-missing": lambda: (self._trim_journal(), self._remove_snapshots()),
+            "events-needed": lambda: (self._remove_snapshots(), self._lose_learned_events()),
+            "events-needed after a snapshot": lambda: (self._learn_more(), self._lose_learned_events()),
+            "events-unlearned": self._lose_unlearned_events,
+        }[fault]()
+
+    def _remove_snapshots(self):
+        for path in self._config.snapshot_folder.iterdir():
+            path.unlink()
+
+    def _recreate_journal(self):
+        self._admin.delete_topics([self._journal])
+        until(lambda: self._journal not in self._admin.list_topics())
+        assert main(["topics", "create", *self._flags]) == 0
+
+    def _bring_another_snapshot(self):
+        folder = SnapshotFolder(self._config.snapshot_folder)
+        folder.save(structs.replace(folder.newest().snapshot, journal_n=10**6))
+
+    def _learn_more(self):
+        """Learn more events, and remove the snapshot of them: the oldest one stays."""
+        folder = SnapshotFolder(self._config.snapshot_folder)
+        oldest = folder.list()[0].n
+        assert (
+            main(["replay", str(events_file(self._tmp_path)), "--topic", self._topics[0], *self._flags]) == 0
+        )
+        assert main(["run", "--until-end", *self._flags]) == 0
+        for entry in folder.list():
+            if entry.n > oldest:
+                entry.path.unlink()
+
+    def _trim_journal(self):
+        """Delete its records but the last ones."""
+        with closing(context.open_log(self._config)) as log:
+            [journal] = log.partitions(self._journal)
+            end = log.offsets(journal)[1]
+            self._admin.delete_records({TopicPartition(*journal): end - 2})
+            until(lambda: log.offsets(journal)[0] == end - 2)
+
+    def _lose_learned_events(self):
+        for topic in self._topics:
+            self._delete_all(topic)
+
+    def _lose_unlearned_events(self):
+        for topic in self._topics:
+            assert main(["replay", str(events_file(self._tmp_path)), "--topic", topic, *self._flags]) == 0
+            self._delete_all(topic)
+
+    def _delete_all(self, topic):
+        with closing(context.open_log(self._config)) as log:
+            ends = {partition: log.offsets(partition)[1] for partition in log.partitions(topic)}
+            self._admin.delete_records({TopicPartition(*partition): end for partition, end in ends.items()})
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("fault", [*REMEDIES, "events-needed after a snapshot"])
+def test_run_refuses_each_fault_of_a_recovery_as_doctor_reports_it(capsys, tmp_path, flags, admin, fault):
+    """The same words and the same remedy; a command in it runs as printed."""
+    Faults(flags, admin, capsys, tmp_path).make(fault)
+    capsys.readouterr()
+    code, found = doctor(capsys, *flags)
+    assert code == 1
+    problems = [one for of in found.values() for one in of if one.state is PROBLEM]
+    assert len(problems) == 1, problems
+    assert main(["run", "--until-end", *flags]) in {1, 2}
+    refused = capsys.readouterr().err
+    remedy = problems[0].do
+    assert problems[0].found in refused
+    assert remedy.partition("`")[0].rstrip(": ") in refused
+    commands = commands_in(refused)
+    for command in commands:
+        assert main(shlex.split(command)[1:] + ["--until-end"] * (" run " in command)) == 0, command
+    assert bool(commands) == (fault in {"events-unlearned", "events-needed after a snapshot"})
+    if commands:
+        assert main(["run", "--until-end", *flags]) == 0
 
 
 def test_records_are_found_without_gaps(tmp_path):
