@@ -6,8 +6,9 @@ Values become what the same values in Parquet become. A thousand rows are in mem
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from decimal import Decimal
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -118,9 +119,36 @@ def _converter(kind: Any) -> tuple[_IsPlain, _Convert]:
         return (_never, json_value) if kind["logicalType"] in _TIMES else (_are_plain, _plain)
     if name == "fixed":
         return _never, lambda value: bytes_text(value, is_fixed=True)
+    if name in {"array", "record"}:
+        return _checker(kind), _plain
     if name in _JSON:
         return _always, _plain
     return (_are_finite, _finite) if name in _FLOATS else (_are_plain, _plain)
+
+
+def _checker(kind: dict[str, Any]) -> _IsPlain:
+    """Return whether all values of an array or record type are JSON already."""
+    is_array = kind["type"] == "array"
+    inner = [kind["items"]] if is_array else [field["type"] for field in kind["fields"]]
+    if not all(_is_one_of(one, _JSON | _FLOATS) for one in inner):
+        return _are_plain
+    if is_array:
+        return _are_finite_arrays if kind["items"] in _FLOATS else _always
+    floats = [itemgetter(field["name"]) for field in kind["fields"] if field["type"] in _FLOATS]
+    return partial(_are_finite_records, floats)
+
+
+def _is_one_of(kind: Any, names: set[str]) -> bool:
+    return isinstance(kind, str) and kind in names
+
+
+def _are_finite_arrays(values: list[Any]) -> bool:
+    return math.isfinite(sum(map(sum, filter(None, values))))
+
+
+def _are_finite_records(fields: list[Callable[[Any], float]], values: list[Any]) -> bool:
+    rows = [value for value in values if value is not None]
+    return all(math.isfinite(sum(map(field, rows))) for field in fields)
 
 
 def _always(_: list[Any]) -> bool:
@@ -136,9 +164,13 @@ def _are_finite(values: list[Any]) -> bool:
     return math.isfinite(sum(filter(None, values)))
 
 
-def _are_plain(values: list[Any]) -> bool:
+def _are_plain(values: Collection[Any]) -> bool:
     kinds = set(map(type, values))
-    return kinds <= _SCALARS and (float not in kinds or all(map(_is_finite, values)))
+    if float not in kinds:
+        return kinds <= _SCALARS
+    if kinds == {float}:
+        return math.isfinite(sum(values))  # the sum may overflow, rarely and harmlessly
+    return kinds <= _SCALARS and all(map(_is_finite, values))
 
 
 def _is_finite(value: Any) -> bool:
@@ -156,7 +188,9 @@ def _plain(value: Any) -> Any:
     if kind is float:
         return _finite(value)
     if kind is dict:
+        if _are_plain(value.values()):  # names of fields and keys of maps are strings
+            return value
         return {str(key): _plain(inner) for key, inner in value.items()}
     if kind is list or kind is tuple:
-        return list(value) if _are_plain(value) else [_plain(inner) for inner in value]
+        return value if _are_plain(value) else [_plain(inner) for inner in value]
     return bytes_text(value, is_fixed=False) if kind is bytes else json_value(value)

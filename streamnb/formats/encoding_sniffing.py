@@ -22,6 +22,8 @@ _LETTERS = bytes(range(0xC0, 0xFE))
 _SIGNS = bytes.fromhex("808485919293949596 97a0a3a7a9abaeb0b2b5bbbdbf")  # quotes, dashes, currencies
 _WESTERN = frozenset(chr(0xDC00 + byte) for byte in _LETTERS + _SIGNS)
 """Letters and signs of cp1252, as lone surrogates."""
+_MAGIC = 16  # first bytes, in which binary formats have control characters
+_CONTROL = re.compile(rb"[\x00-\x08]")
 _LONGEST = 2  # bytes of a run in a Western text, nearly always
 _MOST = 0.8  # share of the bytes that are so
 _FEW = 0.1  # share of NUL bytes in the other half, in UTF-16
@@ -39,6 +41,8 @@ def sniff_encoding(start: bytes) -> tuple[str, bool]:
             return encoding, False
     if encoding := _utf16(start):
         return encoding, True
+    if _CONTROL.search(start[:_MAGIC]):
+        return UTF8, False
     with suppress(UnicodeDecodeError):
         codecs.getincrementaldecoder("utf-8")().decode(start)
         return UTF8, False

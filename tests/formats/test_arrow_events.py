@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -166,3 +167,29 @@ def test_numbers_of_avro_that_are_not_finite_are_missing(place):
     with (place / "nan.avro").open("wb") as out:
         fastavro.writer(out, schema, [{"a": value, "b": 1.0} for value in (float("nan"), float("-inf"), 2.0)])
     assert [event["features"] for event in read(place / "nan.avro")] == [{"b": 1}, {"b": 1}, {"a": 2, "b": 1}]
+
+
+def test_arrays_and_records_of_avro_are_read_with_missing_numbers(place):
+    fastavro = pytest.importorskip("fastavro")
+    inner = {
+        "type": "record",
+        "name": "i",
+        "fields": [{"name": "p", "type": "float"}, {"name": "q", "type": "string"}],
+    }
+    kinds = {
+        "a": {"type": "array", "items": "double"},
+        "s": {"type": "array", "items": "string"},
+        "r": ["null", inner],
+    }
+    schema = {
+        "type": "record",
+        "name": "o",
+        "fields": [{"name": name, "type": kind} for name, kind in kinds.items()],
+    }
+    rows = [{"a": [1.5], "s": ["x"], "r": {"p": 2.5, "q": "y"}}, {"a": [], "s": [], "r": None}]
+    odd = {"a": [math.nan, 2.0], "s": ["z"], "r": {"p": -math.inf, "q": "w"}}
+    for more, expected in (([], []), ([odd], [{"a": [None, 2.0], "s": ["z"], "r": {"p": None, "q": "w"}}])):
+        with (place / "nested.avro").open("wb") as out:
+            fastavro.writer(out, schema, [*rows, *more])
+        found = [event["features"] for event in read(place / "nested.avro")]
+        assert found == [rows[0], {"a": [], "s": []}, *expected]
