@@ -6,7 +6,7 @@ Values become what the same values in Parquet become. A thousand rows are in mem
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
 from itertools import islice
@@ -146,7 +146,7 @@ def _are_finite_arrays(values: list[Any]) -> bool:
     return math.isfinite(sum(map(sum, filter(None, values))))
 
 
-def _are_finite_records(fields: list[Callable[[Any], float]], values: list[Any]) -> bool:
+def _are_finite_records(fields: Sequence[Callable[[Any], float]], values: list[Any]) -> bool:
     rows = [value for value in values if value is not None]
     return all(math.isfinite(sum(map(field, rows))) for field in fields)
 
