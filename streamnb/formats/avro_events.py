@@ -6,9 +6,8 @@ Values become what the same values in Parquet become. A thousand rows are in mem
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from decimal import Decimal
-from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -127,28 +126,14 @@ def _converter(kind: Any) -> tuple[_IsPlain, _Convert]:
 
 
 def _checker(kind: dict[str, Any]) -> _IsPlain:
-    """Return whether all values of an array or record type are JSON already."""
+    """Return whether all values of an array or record type are JSON already.
+
+    The encoder writes a number within them that is not finite as null.
+    """
     is_array = kind["type"] == "array"
     inner = [kind["items"]] if is_array else [field["type"] for field in kind["fields"]]
-    if not all(_is_one_of(one, _JSON | _FLOATS) for one in inner):
-        return _are_plain
-    if is_array:
-        return _are_finite_arrays if kind["items"] in _FLOATS else _always
-    floats = [itemgetter(field["name"]) for field in kind["fields"] if field["type"] in _FLOATS]
-    return partial(_are_finite_records, floats)
-
-
-def _is_one_of(kind: Any, names: set[str]) -> bool:
-    return isinstance(kind, str) and kind in names
-
-
-def _are_finite_arrays(values: list[Any]) -> bool:
-    return math.isfinite(sum(map(sum, filter(None, values))))
-
-
-def _are_finite_records(fields: Sequence[Callable[[Any], float]], values: list[Any]) -> bool:
-    rows = [value for value in values if value is not None]
-    return all(math.isfinite(sum(map(field, rows))) for field in fields)
+    are_plain = all(isinstance(one, str) and one in _JSON | _FLOATS for one in inner)
+    return _always if are_plain else _are_plain
 
 
 def _always(_: list[Any]) -> bool:

@@ -193,3 +193,21 @@ def test_arrays_and_records_of_avro_are_read_with_missing_numbers(place):
             fastavro.writer(out, schema, [*rows, *more])
         found = [event["features"] for event in read(place / "nested.avro")]
         assert found == [rows[0], {"a": [], "s": []}, *expected]
+
+
+def test_bytes_within_arrays_and_records_of_avro_are_texts(place):
+    fastavro = pytest.importorskip("fastavro")
+    kinds = {"a": {"type": "array", "items": "bytes"}, "r": record_of("i", p="bytes", q="double")}
+    with (place / "bytes.avro").open("wb") as out:
+        fastavro.writer(out, record_of("o", **kinds), [{"a": [b"q"], "r": {"p": b"s", "q": 1.5}}])
+    assert [event["features"] for event in read(place / "bytes.avro")] == [
+        {"a": ["q"], "r": {"p": "s", "q": 1.5}}
+    ]
+
+
+def record_of(name, **kinds):
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": key, "type": kind} for key, kind in kinds.items()],
+    }
