@@ -32,6 +32,9 @@ REASONS = (
     "out-of-range",  # a number that no finite double holds, an empty id, a weight below zero, an odd time
     TOO_MANY_CLASSES,
     "label-record",  # a record of the topic of labels
+    "undecodable",  # bytes that their schema does not describe, or framed without a registry
+    "unknown-schema",  # framed with a schema that the registry does not have
+    "wrong-envelope",  # no CloudEvent, or no change event of Debezium
     *LABEL_REASONS,
     UNPUBLISHED,
 )

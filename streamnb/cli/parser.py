@@ -18,7 +18,7 @@ from streamnb.values.parameter_checks import did_you_mean
 
 _GROUPS = {
     "to begin with": ("demo", "sample", "init", "evaluate", "compare"),
-    "learn from a log": ("run", "score", "replay", "label", "labels", "rebuild", "forget"),
+    "learn from a log": ("run", "convert", "score", "replay", "label", "labels", "rebuild", "forget"),
     "ask": ("predict", "explain", "token", "serve", "dashboard", "inspect", "read"),
     "prove and repair": ("verify", "dlq", "snapshot", "journal", "doctor"),
     "learn in shards": ("model",),
@@ -206,6 +206,12 @@ def _add_services(command: _Command) -> None:
     run.add_argument("--refuse-changes", action="store_true", help=text)
     text = "publish no predictions: scorers do (`streamnb score`), from here on and for good"
     run.add_argument("--learn-only", action="store_true", help=text)
+
+    convert = command("convert", "turn records of other topics into events and labels, exactly once")
+    how_far = convert.add_mutually_exclusive_group()
+    text = "only print what the first N records of each source would become; nothing is written"
+    how_far.add_argument("--dry-run", type=_positive_int, metavar="N", help=text)
+    how_far.add_argument("--until-end", action="store_true", help="stop at the end of all sources")
 
     score = command("score", "predict events in place of a running learner, together with other scorers")
     text = "continue although events were deleted before they were predicted"

@@ -70,5 +70,7 @@ from streamnb.config.setting_sources import given as given
 from streamnb.config.setting_sources import load as load
 from streamnb.config.setting_sources import log_output as log_output
 from streamnb.config.setting_sources import variable as variable
+from streamnb.config.source_config import RegistryConfig as RegistryConfig
+from streamnb.config.source_config import SourceConfig as SourceConfig
 from streamnb.config.unused_settings import without_effect as without_effect
 from streamnb.config.webhook_config import WebhookConfig as WebhookConfig

@@ -14,7 +14,18 @@ from streamnb.config.config_sections import Section, members
 from streamnb.config.model_kinds import CLASSIFIERS
 from streamnb.config.validators import Validator
 
-SHAPELESS = ("log", "kafka", "http", "commit", "snapshots", "scorers", "webhooks", "log_output")
+SHAPELESS = (
+    "log",
+    "kafka",
+    "http",
+    "commit",
+    "snapshots",
+    "scorers",
+    "webhooks",
+    "log_output",
+    "sources",
+    "registry",
+)
 """The sections that change neither what is learned nor what is published."""
 
 _SHAPELESS_OF_TOPICS = ("requests", "partitions", "replication", "retention")

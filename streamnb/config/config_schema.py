@@ -25,6 +25,7 @@ from streamnb.config.hypothesis_config import (
 )
 from streamnb.config.model_kinds import CLASSIFIERS, ModelKind
 from streamnb.config.monitor_config import MONITORS, MonitorConfig
+from streamnb.config.source_config import SOURCES, RegistryConfig, SourceConfig
 from streamnb.config.validators import (
     ALIASES,
     BOOLEAN,
@@ -395,6 +396,7 @@ class Config(Section, frozen=True):
         hypotheses: what the model weighs; if none are declared, `model.kind` decides.
         monitors: alerts for values out of bounds.
         webhooks: addresses to which `serve` sends alerts and predictions.
+        sources: topics of other systems that `convert` reads.
     """
 
     log: LogConfig = LogConfig()
@@ -416,6 +418,8 @@ class Config(Section, frozen=True):
     drift: DriftConfig = DriftConfig()
     monitors: Annotated[tuple[MonitorConfig, ...], MONITORS] = ()
     webhooks: Annotated[tuple[WebhookConfig, ...], WEBHOOKS] = ()
+    sources: Annotated[tuple[SourceConfig, ...], SOURCES] = ()
+    registry: RegistryConfig = RegistryConfig()
     labels: LabelsConfig = LabelsConfig()
     http: HttpConfig = HttpConfig()
     log_output: LogOutputConfig = LogOutputConfig()

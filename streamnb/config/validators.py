@@ -143,6 +143,11 @@ HOOK_URL = _matching(
     "https://HOST/PATH or http://HOST/PATH, without name, password and fragment",
     r"https?://[^/@\s?#]+(?:/[^\s#]*)?",
 )
+REGISTRY_URL = _text(
+    "URL",
+    f'{HOOK_URL.expected}, or "" for none',
+    lambda text: text if not text else HOOK_URL.parse(text),
+)
 HOOK_NAME = _matching("name", "1 to 60 letters, digits, underscores and hyphens", r"[A-Za-z0-9_-]{1,60}")
 ADDRESS = _text(
     "address",
@@ -173,6 +178,11 @@ OPTIONAL_PATH = _text(
 
 PARTITIONS = Validator("list", "a list of partitions, such as [0, 1], none of them twice", _partitions)
 VALUES = Validator("list", "a list of strings, booleans or finite numbers, none of them twice", _values)
+COLUMNS = Validator(
+    "list",
+    'a column, or a list of columns, none of them twice, such as ["id"]',
+    lambda value: _labels([value] if isinstance(value, str) else value),
+)
 SECRET = Validator(
     "secret", "a string", lambda value: Secret(value) if isinstance(value, str) else None, is_text=True
 )

@@ -34,10 +34,10 @@ from streamnb.engine.ports import Log, Partition, Record
 from streamnb.errors import Fenced
 from streamnb.runtime.log_follower import FollowerThread
 from streamnb.serving.erased_events import ErasedEvents
+from streamnb.serving.leased_position import LeasedPosition, Start
 from streamnb.serving.webhook_client import WebhookAnswer, WebhookClient
 from streamnb.serving.webhook_message import WebhookMessage, message_of, message_of_gap, without_event
 from streamnb.serving.webhook_metrics import WebhookMetrics
-from streamnb.serving.webhook_position import Start, WebhookPosition
 from streamnb.values.messages import Message
 
 LEASE_SECONDS, REQUEST_SECONDS = 30.0, 15.0
@@ -62,7 +62,7 @@ class WebhookSender(FollowerThread):
         erased: ids of erased events; used by this sender alone.
         metrics: counts the messages.
         report: callback that receives messages for the operator.
-        lease_seconds: see `WebhookPosition`.
+        lease_seconds: see `LeasedPosition`.
         first_pause: seconds before the second attempt; doubled after each.
     """
 
@@ -91,7 +91,9 @@ class WebhookSender(FollowerThread):
         self._show_sending(is_sending=False)
 
     def _follow(self, log: Log) -> None:
-        position = WebhookPosition(log, self._topic, self._hook.name, self._owner, self._lease_seconds)
+        position = LeasedPosition(
+            log, self._topic, f"webhook-{self._hook.name}", self._owner, self._lease_seconds
+        )
         start = self._elected(position)
         if start is None:
             return
@@ -111,7 +113,7 @@ class WebhookSender(FollowerThread):
         finally:
             self._show_sending(is_sending=False)
 
-    def _elected(self, position: WebhookPosition) -> Start | None:
+    def _elected(self, position: LeasedPosition) -> Start | None:
         """Wait for the lease; return None at the end."""
         while not self.is_over():
             try:
@@ -127,7 +129,7 @@ class WebhookSender(FollowerThread):
                 time.sleep(_TURN_SECONDS)
         return None
 
-    def _passed_gaps(self, start: Start, log: Log, position: WebhookPosition, client: WebhookClient) -> bool:
+    def _passed_gaps(self, start: Start, log: Log, position: LeasedPosition, client: WebhookClient) -> bool:
         """Deliver what cannot be read as messages of type "gap"; return False at the end."""
         for gap in start.gaps:
             text = (
@@ -142,7 +144,7 @@ class WebhookSender(FollowerThread):
         position.move(start.cursor)
         return True
 
-    def _send(self, log: Log, position: WebhookPosition, client: WebhookClient) -> None:
+    def _send(self, log: Log, position: LeasedPosition, client: WebhookClient) -> None:
         """Send record after record until the end, or until there are new partitions."""
         log.seek({Partition(self._topic, n): offset for n, offset in enumerate(position.offsets)})
         due = time.monotonic() + _PARTITION_SECONDS
@@ -161,13 +163,13 @@ class WebhookSender(FollowerThread):
                 if len(partitions) != len(position.offsets) or topic_id != position.topic_id:
                     return
 
-    def _save_if_due(self, position: WebhookPosition, seconds: float) -> None:
+    def _save_if_due(self, position: LeasedPosition, seconds: float) -> None:
         """Write the position some seconds after the last write if messages ended since, or for the lease."""
         if position.is_due or (self._has_ended and position.saved_seconds > seconds):
             position.save()
             self._has_ended = False
 
-    def _is_done(self, record: Record, log: Log, position: WebhookPosition, client: WebhookClient) -> bool:
+    def _is_done(self, record: Record, log: Log, position: LeasedPosition, client: WebhookClient) -> bool:
         """Deliver the message of a record, if it has one; return False at the end."""
         message = message_of(record, position.topic_id, self._hook)
         if message is None:
@@ -176,7 +178,7 @@ class WebhookSender(FollowerThread):
         return self._has_ended
 
     def _deliver(
-        self, message: WebhookMessage, log: Log, position: WebhookPosition, client: WebhookClient
+        self, message: WebhookMessage, log: Log, position: LeasedPosition, client: WebhookClient
     ) -> bool:
         """Repeat a message until it is accepted, skipped or erased; return False at the end."""
         n_refused = 0
@@ -210,7 +212,7 @@ class WebhookSender(FollowerThread):
             self._pause(_LOOK_SECONDS, position)
         return False
 
-    def _pause(self, seconds: float, position: WebhookPosition) -> None:
+    def _pause(self, seconds: float, position: LeasedPosition) -> None:
         """Wait, and keep the lease meanwhile."""
         until = time.monotonic() + seconds
         while not self.is_over() and time.monotonic() < until:

@@ -25,7 +25,7 @@ from streamnb.event_logs.kafka.kafka_log import KafkaLog
 from streamnb.event_logs.kafka.kafka_transactions import Transactions
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.event_logs.sqlite.sqlite_store import SqliteStore
-from streamnb.serving.webhook_position import WebhookPosition
+from streamnb.serving.leased_position import LeasedPosition
 from tests.brokers.prefixed import LIBRARIES, PrefixedKafkaLog
 from tests.support.topics_of_logs import add_partitions, delete_topic, noted_positions, trim
 
@@ -1135,8 +1135,8 @@ def test_a_lease_of_a_webhook_passes_on_only_when_its_holder_is_silent(open_log)
     log, other = open_log(letters=2), open_log()
     until(lambda: nothing_handed_on(log))
     now = [0.0]
-    first = WebhookPosition(log, "letters", "w", "one", 30.0, lambda: now[0])
-    second = WebhookPosition(other, "letters", "w", "two", 30.0, lambda: now[0])
+    first = LeasedPosition(log, "letters", "w", "one", 30.0, lambda: now[0])
+    second = LeasedPosition(other, "letters", "w", "two", 30.0, lambda: now[0])
     assert not first.acquire().is_continued
     assert second.acquire() is None
     now[0] = 29.0

@@ -1,4 +1,4 @@
-"""Position and lease of a webhook, kept together in the log as the progress of a forwarder.
+"""Position and lease of a webhook or a source, kept together in the log as the progress of a forwarder.
 
 One write sets both, and only if neither has changed since they were read. So at most one sender has the
 lease, and a sender that lost it cannot move the position. The note of partition 0 holds the lease:
@@ -20,17 +20,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from streamnb.engine.ports import Forwarded, Log, Partition
+from streamnb.engine.ports import Forwarded, Log, NewRecord, Partition
 from streamnb.errors import LogError
 from streamnb.serving.record_feed import Cursor, Gap, caught_up
 
 
 class _Note(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The holder of the lease, the number of its writes, and the id of the topic."""
+    """The holder of the lease, the number of its writes, the id of the topic, and what belongs to it."""
 
     topic_id: str = ""
     owner: str = ""
     n: int = 0
+    more: dict[str, str] = {}
 
     @classmethod
     def of_progress(cls, progress: Mapping[Partition, Forwarded]) -> _Note:
@@ -46,9 +47,9 @@ class Start(NamedTuple):
     """The place where a sender begins.
 
     Attributes:
-        is_continued: False if the webhook had no position.
-        gaps: records that it cannot read.
-        cursor: its position after these.
+        is_continued: False if there was no position.
+        gaps: records that cannot be read.
+        cursor: the position after these.
     """
 
     is_continued: bool
@@ -56,31 +57,35 @@ class Start(NamedTuple):
     cursor: Cursor
 
 
-class WebhookPosition:
-    """The position of one sender of a webhook.
+class LeasedPosition:
+    """The position of one reader of a topic, of which one process at a time has the lease.
 
     Args:
         log: the log; one thread uses both.
         topic: topic of the records.
-        name: name of the webhook.
-        owner: name of this sender, which no other has.
-        lease_seconds: after these seconds without a sign of the holder another sender takes over.
+        by: name of the reader, such as ``webhook-desk``.
+        owner: name of this process, which no other has.
+        lease_seconds: after these seconds without a sign of the holder another process takes over.
+        from_start: whether a reader without a position begins at the first record, or after the newest.
 
     Attributes:
         offsets: next record of each partition, by number; empty before `acquire`.
         topic_id: id of the topic.
+        more: texts that are kept with the position, at most 3,900 bytes in all.
     """
 
     def __init__(
         self,
         log: Log,
         topic: str,
-        name: str,
+        by: str,
         owner: str,
         lease_seconds: float,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        from_start: bool = False,
     ) -> None:
-        self._log, self._topic, self._by = log, topic, f"webhook-{name}"
+        self._log, self._topic, self._by, self._from_start = log, topic, by, from_start
         self._owner, self._lease_seconds, self._clock = owner, lease_seconds, clock
         self._seen: tuple[_Note, float] = _Note(), clock()
         self._progress: Mapping[Partition, Forwarded] = {}
@@ -88,13 +93,13 @@ class WebhookPosition:
         self._n = 0
         self.offsets: list[int] = []
         self.topic_id = ""
+        self.more: dict[str, str] = {}
 
     def acquire(self) -> Start | None:
-        """Take the lease, and return where this sender begins; None while another sender has the lease.
+        """Take the lease, and return where this process begins; None while another process has the lease.
 
-        Without a position the webhook begins after the newest record. Records that cannot be read are passed
-        only by `move`, after they have been reported. Raises Fenced if another sender takes the lease at the
-        same moment.
+        Records that cannot be read are passed only by `move`, after they have been reported. Raises Fenced if
+        another process takes the lease at the same moment.
         """
         progress = self._log.forwarded(self._topic, self._by)
         note = _Note.of_progress(progress)
@@ -108,8 +113,10 @@ class WebhookPosition:
             cursor, found = caught_up(Cursor(note.topic_id, known), topic_id, ranges)
             gaps = [gap for gap in found if gap.reason != "partitions"]  # new ones are read from the start
             self.offsets, self.topic_id = [*known, *cursor.offsets[len(known) :]], note.topic_id
+            self.more = dict(note.more)
         else:
-            cursor, gaps = Cursor(topic_id, tuple(end for _, (_, end) in sorted(ranges.items()))), []
+            first = tuple(at[0 if self._from_start else 1] for _, at in sorted(ranges.items()))
+            cursor, gaps = Cursor(topic_id, first), []
         if not gaps:
             self.move(cursor)
         self._progress, self._n = progress, note.n
@@ -130,16 +137,19 @@ class WebhookPosition:
         """Seconds since the last write."""
         return self._clock() - self._saved_at
 
-    def save(self) -> None:
-        """Write the position, and renew the lease. Raises Fenced if another sender has taken over."""
+    def save(self, records: Sequence[NewRecord] = ()) -> None:
+        """Write records with the position, and renew the lease, in one transaction.
+
+        Raises Fenced, and writes nothing, if another process has taken over.
+        """
         self._n += 1
         began = self._clock()
-        note = msgspec.json.encode(_Note(self.topic_id, self._owner, self._n)).decode()
+        note = msgspec.json.encode(_Note(self.topic_id, self._owner, self._n, self.more)).decode()
         until = {
             Partition(self._topic, number): Forwarded(offset, note if number == 0 else "")
             for number, offset in enumerate(self.offsets)
         }
-        self._log.forward([], self._progress, until, self._by)
+        self._log.forward(records, self._progress, until, self._by)
         self._progress, self._saved_at = until, began
 
     def release(self) -> None:

@@ -1,0 +1,130 @@
+"""``streamnb convert``: records of other topics become events and labels, exactly once."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from itertools import islice
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from streamnb.config import Config, SourceConfig
+from streamnb.conversion.record_converter import RESULTS, RecordConverter
+from streamnb.conversion.schema_registry import SchemaRegistry
+from streamnb.conversion.source_follower import NOTICES, SourceFollower
+from streamnb.conversion.source_metrics import SourceMetrics
+from streamnb.engine.ports import Log, Record, between
+from streamnb.engine.sensor import WorkerState
+from streamnb.errors import ConfigError, UnknownTopic
+from streamnb.formats.terminal_text import emit, printable
+from streamnb.runtime import context
+from streamnb.runtime.shutdown import Stop
+from streamnb.telemetry.http_endpoints import Endpoints, Health
+from streamnb.telemetry.worker_observers import OutageReporter
+from streamnb.values.messages import Message
+
+_TURN_SECONDS = 0.2
+_AT_ONCE = 100
+
+
+def run(options: argparse.Namespace) -> int:
+    """Convert until SIGTERM, SIGINT or SIGHUP, or until the end of all sources."""
+    config = context.load_config(options)
+    _check(config)
+    with closing(context.existing_log(config, OutageReporter(config.kafka.give_up_after))) as log:
+        _check_topics(config, log)
+        if options.dry_run is not None:
+            for source in config.sources:
+                _print_outputs(config, source, log, options.dry_run)
+            return 0
+    stop, registry = Stop(), CollectorRegistry()
+    metrics = SourceMetrics(registry)
+    followers = [SourceFollower(config, source, metrics, emit) for source in config.sources]
+    with ExitStack() as stack:
+        health = Health()
+        if config.http.address is not None:
+            endpoints = Endpoints(config.http.address, health, make_wsgi_app(registry))
+            endpoints.start()
+            stack.callback(endpoints.close)
+            text = f"metrics and health at http://{endpoints.shown}/metrics, /live and /ready"
+            emit(Message("metrics-served", text, address=endpoints.shown))
+        for follower in followers:
+            stack.callback(follower.close)
+            follower.start()
+        health.entered(WorkerState.RUNNING)
+        while not stop() and not (options.until_end and all(one.is_at_end for one in followers)):
+            health.heartbeat()
+            time.sleep(_TURN_SECONDS)
+        for follower in followers:
+            follower.stop()
+    for source, follower in zip(config.sources, followers, strict=True):
+        found = ", ".join(f"{follower.totals[result]:,} {result}" for result in RESULTS)
+        text = f"source {source.name}: stopped: {found}"
+        emit(Message("source-stopped", text, source=source.name, **_fields(follower)))
+    return 0
+
+
+def _fields(follower: SourceFollower) -> dict[str, int]:
+    return {result.replace("-", "_"): follower.totals[result] for result in RESULTS}
+
+
+def _check(config: Config) -> None:
+    """Raise ConfigError for sources that cannot be converted as they are declared."""
+    if not config.sources:
+        raise ConfigError("no [[sources]] are declared: docs/sources.md shows one")
+    used = {name: key for key, name in config.topics.names}
+    for i, source in enumerate(config.sources):
+        if source.topic in used:
+            raise ConfigError(f"sources[{i}].topic is {source.topic!r}, which is topics.{used[source.topic]}")
+        if source.envelope != "debezium":
+            continue
+        if not config.topics.labels:
+            raise ConfigError(f'sources[{i}].envelope is "debezium", which writes labels: set topics.labels')
+        if config.events.repeats == "learn":
+            raise ConfigError(
+                f'sources[{i}].envelope is "debezium", and events.repeats is "learn": a connector repeats '
+                'rows after a restart, which would be events of their own. Set events.repeats = "skip"'
+            )
+
+
+def _check_topics(config: Config, log: Log) -> None:
+    """Raise UnknownTopic for a topic that does not exist."""
+    topics = config.topics
+    written = [topics.events[0], topics.dead_letters, *([topics.labels] if topics.labels else [])]
+    for topic in [*(source.topic for source in config.sources), *written]:
+        if not log.partitions(topic):
+            raise UnknownTopic(
+                f"topic {topic!r} does not exist: `streamnb topics create` creates those of streamnb"
+            )
+
+
+def _print_outputs(config: Config, source: SourceConfig, log: Log, n: int) -> None:
+    """Print what the first records of a source become."""
+    registry = SchemaRegistry(config.registry) if config.registry.url else None
+    notices: dict[tuple[str, str], str] = {}
+
+    def notice(name: str, reason: str) -> None:
+        notices[name, reason] = NOTICES[reason].format(name=name)
+
+    converter = RecordConverter(source, config, registry, notice)
+    for record in _first(log, source.topic, n):
+        print(f"{source.topic}/{record.partition.number} offset {record.offset}")
+        outputs = converter.outputs(record)
+        if not outputs:
+            print("  nothing")
+        for output in outputs:
+            headers = {name: content.decode(errors="replace") for name, content in output.headers}
+            text = f"{headers['reason']}: {headers['detail']}" if headers else output.value.decode()
+            print(f"  {output.topic}: {printable(text)}")
+    for text in notices.values():
+        print(f"source {source.name}: {text}")
+
+
+def _first(log: Log, topic: str, n: int) -> Sequence[Record]:
+    """Return the first records of a topic, of all partitions."""
+    found: list[Record] = []
+    for partition, (earliest, end) in sorted(log.offset_ranges(topic).items()):
+        found += islice(between(log, partition, earliest, end, _AT_ONCE), n - len(found))
+    return found

@@ -1,0 +1,133 @@
+"""Schemas by id from a Confluent-compatible registry, each fetched once, and the same for good.
+
+A registry may forget: one that keeps its schemas in memory gives id 1 to another schema after a restart, and
+frames of the old one then decode to wrong values without an error. So the digest of each used schema is kept
+with the position of the conversion, and compared when the schema is fetched again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from streamnb.config.source_config import RegistryConfig
+from streamnb.conversion.schema_decoders import Decode, RegisteredSchema, decoder_of
+from streamnb.errors import ConfigError, MalformedEvent, StreamnbError, Unavailable
+
+_HINT = "pip install 'streamnb[registry]'"
+_NOT_FOUND = 404
+_DIGEST_DIGITS = 12
+_MOST_NOTED = 150  # digests fit in the note beside a position
+_DEEPEST = 50  # references of references
+
+
+class SchemaChangedError(StreamnbError):
+    """The registry answers an id with another schema than before."""
+
+
+class SchemaRegistry:
+    """Decoders of schemas by their id or GUID.
+
+    Args:
+        config: where the registry is.
+
+    Attributes:
+        digests: id -> beginning of the digest of its schema, of all schemas that were used.
+
+    Raises ConfigError without the client library.
+    """
+
+    def __init__(self, config: RegistryConfig) -> None:
+        try:
+            from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415  an extra
+        except ImportError as error:
+            raise ConfigError(f"registry.url: a schema registry needs a client ({error}): {_HINT}") from error
+        settings: dict[str, Any] = {"url": config.url, "timeout": config.timeout, "max.retries": 0}
+        if config.username:
+            settings["basic.auth.user.info"] = f"{config.username}:{config.password}"
+        if config.ca_file:
+            settings["ssl.ca.location"] = config.ca_file
+        try:
+            self._client = SchemaRegistryClient(settings)
+        except Exception as error:  # of any type, by the setting
+            raise ConfigError(f"the section [registry] is refused by its client: {error}") from error
+        self._url = config.url
+        self._decoders: dict[int | str, Decode | MalformedEvent] = {}
+        self.digests: dict[str, str] = {}
+
+    def decode(self, schema: int | str, body: bytes) -> Any:
+        """Return the value of encoded bytes.
+
+        Raises:
+            MalformedEvent: the registry knows no such schema, or the bytes are not of this schema.
+            Unavailable: the registry does not answer, or refuses to.
+            SchemaChangedError: the schema differs from an earlier one of this id.
+        """
+        if schema not in self._decoders:
+            try:
+                self._decoders[schema] = decoder_of(self._fetched(schema))
+            except MalformedEvent as error:
+                if error.reason == "unknown-schema":
+                    raise  # the schema may be registered later
+                self._decoders[schema] = error
+        found = self._decoders[schema]
+        if isinstance(found, MalformedEvent):
+            raise MalformedEvent(found.reason, found.path, str(found), found.remedy) from found
+        return found(body)
+
+    def _fetched(self, schema: int | str) -> RegisteredSchema:
+        by_id = isinstance(schema, int)
+        found = self._asked(
+            f"schema {schema}", self._client.get_schema if by_id else self._client.get_schema_by_guid, schema
+        )
+        references: dict[str, str] = {}
+        self._add_references(found, references, 0)
+        registered = RegisteredSchema(found.schema_type or "AVRO", found.schema_str or "", references)
+        content = repr((registered.kind, registered.text, list(references.items())))
+        digest = hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]
+        before = self.digests.get(str(schema))
+        if before not in {None, digest}:
+            raise SchemaChangedError(
+                f"registry {self._url}: id {schema} is another schema than before (digest {digest}, was "
+                f"{before}). Records of the earlier schema would be misread. Restore the registry's content, "
+                "or give the source another `name` to begin again with the schemas as they are now"
+            )
+        if len(self.digests) < _MOST_NOTED:
+            self.digests[str(schema)] = digest
+        return registered
+
+    def _add_references(self, schema: Any, references: dict[str, str], depth: int) -> None:
+        """Add the schemas that a schema refers to; those that they refer to come before them."""
+        if depth > _DEEPEST:
+            raise MalformedEvent("undecodable", "$", f"a schema with references more than {_DEEPEST} deep")
+        for one in schema.references or ():
+            if one.name not in references:
+                what = f"{one.subject} version {one.version}"
+                found = self._asked(what, self._client.get_version, one.subject, one.version).schema
+                self._add_references(found, references, depth + 1)
+                references[one.name] = found.schema_str or ""
+
+    def _asked(self, what: str, ask: Any, *arguments: Any) -> Any:
+        """Return the registry's answer. Raises MalformedEvent if it has none, and Unavailable."""
+        from confluent_kafka.schema_registry import SchemaRegistryError  # noqa: PLC0415
+
+        try:
+            return ask(*arguments)
+        except SchemaRegistryError as error:
+            if error.http_status_code == _NOT_FOUND:
+                raise MalformedEvent(
+                    "unknown-schema",
+                    "$",
+                    f"the registry has no {what}",
+                    f"register it in {self._url}, then send again",
+                ) from error
+            raise Unavailable(f"registry {self._url}: {error}") from error
+        except Exception as error:  # of the HTTP library that the client uses, which differs by version
+            raise Unavailable(f"registry {self._url}: {type(error).__name__}: {error}") from error
+
+
+def known_digests(note: Mapping[str, str], registry: SchemaRegistry | None) -> None:
+    """Give a registry the digests that a position was saved with."""
+    if registry is not None:
+        registry.digests = {**note, **registry.digests}

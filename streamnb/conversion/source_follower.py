@@ -1,0 +1,206 @@
+"""Conversion of one source in a thread: read, convert, and write outputs and position in one transaction."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from streamnb.config import Config
+from streamnb.config.source_config import SourceConfig
+from streamnb.conversion.record_converter import RecordConverter
+from streamnb.conversion.schema_registry import SchemaRegistry
+from streamnb.conversion.source_metrics import SourceMetrics
+from streamnb.engine.ports import Log, NewRecord, Partition, Record
+from streamnb.errors import Fenced, Unavailable
+from streamnb.runtime.log_follower import FollowerThread
+from streamnb.serving.leased_position import LeasedPosition, Start
+from streamnb.values.messages import Message
+
+LEASE_SECONDS = 30.0
+_LOOK_SECONDS, _POLL_SECONDS, _TURN_SECONDS = 2.0, 0.25, 0.1
+_PARTITION_SECONDS = 5.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_AT_ONCE = 1000
+NOTICES = {
+    "array": "column {name} has arrays, which no attribute holds: it is left out",
+    "unavailable": "column {name} comes as the placeholder of an unchanged value: it is missing",
+    "attributes": "rows change in other columns than the label: an event keeps its first values",
+    "label": "rows have no column {name}, which `label` names: their events wait for a label in vain",
+    "operation": "records with `op` {name} have no meaning for a learner, and are passed",
+    "hidden": 'the id of the CloudEvent is used, not that of its data, which id = "id" would use',
+}
+"""Reading of a source that its owner may not expect -> message."""
+
+
+class SourceFollower(FollowerThread):
+    """Converts the records of one source while it has the lease.
+
+    Args:
+        config: the configuration.
+        source: the source.
+        metrics: counts the records.
+        report: callback that receives messages for the operator.
+        lease_seconds: see `LeasedPosition`.
+
+    Attributes:
+        totals: number of outputs and passed records, by result.
+        is_at_end: whether it has seen the end of the topic.
+
+    Raises ConfigError if a library is missing.
+    """
+
+    _again = "the source is read again"
+    _join_seconds = 10.0
+
+    def __init__(
+        self,
+        config: Config,
+        source: SourceConfig,
+        metrics: SourceMetrics,
+        report: Callable[[Message], None],
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        super().__init__(config, report)
+        self._source, self._metrics, self._report = source, metrics, report
+        self._lease_seconds = lease_seconds
+        self._owner = str(uuid.uuid4())
+        self._registry = SchemaRegistry(config.registry) if config.registry.url else None
+        self._noticed: set[tuple[str, str]] = set()
+        self.totals: Counter[str] = Counter()
+        self.is_at_end = False
+
+    def _follow(self, log: Log) -> None:
+        position = LeasedPosition(
+            log,
+            self._source.topic,
+            f"source-{self._source.name}",
+            self._owner,
+            self._lease_seconds,
+            from_start=True,
+        )
+        start = self._elected(position)
+        if start is None:
+            return
+        self._metrics.converting.labels(self._source.name).set(1)
+        try:
+            self._pass_gaps(start, position)
+            self._convert(log, position)
+        except Fenced:
+            raise  # the lease is another process's now
+        except BaseException:
+            position.release()
+            raise
+        else:
+            position.release()
+        finally:
+            self._metrics.converting.labels(self._source.name).set(0)
+
+    def _elected(self, position: LeasedPosition) -> Start | None:
+        """Wait for the lease; return None at the end."""
+        while not self.is_over():
+            try:
+                if (start := position.acquire()) is not None:
+                    verb = "continues" if start.is_continued else "begins"
+                    text = f"{verb} at {self._source.topic}: {start.cursor}"
+                    self._say("source-begins", text, cursor=str(start.cursor))
+                    return start
+            except Fenced:  # another process was faster
+                pass
+            self._pause(random.uniform(_LOOK_SECONDS / 2, _LOOK_SECONDS), None)  # noqa: S311
+        return None
+
+    def _pass_gaps(self, start: Start, position: LeasedPosition) -> None:
+        """Report records that no longer exist, and continue after them."""
+        for gap in start.gaps:
+            text = (
+                f"{self._source.topic}/{gap.partition}: records from offset {gap.offset} on cannot be read "
+                f"({gap.reason}); the next is {gap.continues}"
+            )
+            self._say("source-gap", text, **gap._asdict())
+        position.move(start.cursor)
+
+    def _convert(self, log: Log, position: LeasedPosition) -> None:
+        """Convert batch after batch until the end, or until there are new partitions."""
+        log.seek({Partition(self._source.topic, n): offset for n, offset in enumerate(position.offsets)})
+        if self._registry is not None:
+            self._registry.digests = {**position.more, **self._registry.digests}
+        due = time.monotonic() + _PARTITION_SECONDS
+        while not self.is_over():
+            records = log.poll(_AT_ONCE, _POLL_SECONDS)
+            behind = sum(log.lag().values())
+            self._metrics.behind.labels(self._source.name).set(len(records) + behind)
+            if records and not self._written(records, position):
+                return
+            self.is_at_end = behind == 0
+            if position.is_due:
+                position.save()
+            if time.monotonic() > due:
+                due = time.monotonic() + _PARTITION_SECONDS
+                partitions, topic_id = log.partitions(self._source.topic), log.topic_id(self._source.topic)
+                if len(partitions) != len(position.offsets) or topic_id != position.topic_id:
+                    return
+
+    def _written(self, records: Sequence[Record], position: LeasedPosition) -> bool:
+        """Write what records become, and the position after them; return False if it must stop."""
+        converter = RecordConverter(self._source, self.config, self._registry, self._notice)
+        outputs: list[NewRecord] = []
+        for record in records:
+            found = self._outputs(record, converter, position)
+            if found is None:
+                return False
+            outputs += found
+        for record in records:
+            position.offsets[record.partition.number] = record.offset + 1
+        if self._registry is not None:
+            position.more = dict(self._registry.digests)
+        position.save(outputs)
+        self._count(converter.counts)
+        return True
+
+    def _outputs(
+        self, record: Record, converter: RecordConverter, position: LeasedPosition
+    ) -> Sequence[NewRecord] | None:
+        """Return what a record becomes, as soon as the registry answers; None at the end."""
+        pause, reason = _FIRST_PAUSE, ""
+        while not self.is_over():
+            try:
+                found = converter.outputs(record)
+            except Unavailable as error:
+                if str(error) != reason:
+                    reason = str(error)
+                    self._say("registry-unreachable", f"waits: {reason}", error=reason)
+                self._pause(pause, position)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+                continue
+            if reason:
+                self._say("registry-reachable", "the registry answers again")
+            return found
+        return None
+
+    def _pause(self, seconds: float, position: LeasedPosition | None) -> None:
+        """Wait, and keep the lease of a position meanwhile; return at once at the end."""
+        until = time.monotonic() + seconds
+        while not self.is_over() and time.monotonic() < until:
+            if position is not None and position.is_due:
+                position.save()
+            time.sleep(_TURN_SECONDS)
+
+    def _count(self, counts: Counter[str]) -> None:
+        self.totals.update(counts)
+        for result, n in counts.items():
+            self._metrics.records.labels(self._source.name, result).inc(n)
+
+    def _notice(self, name: str, why: str) -> None:
+        """Report once what is read otherwise than it was sent."""
+        if (name, why) not in self._noticed and len(self._noticed) < _AT_ONCE:
+            self._noticed.add((name, why))
+            self._say("source-notice", NOTICES[why].format(name=name), column=name, reason=why)
+
+    def _say(self, event: str, text: str, **fields: object) -> None:
+        self._report(
+            Message(event, f"source {self._source.name}: {text}", source=self._source.name, **fields)
+        )

@@ -1,0 +1,122 @@
+"""Values of Kafka Connect and Debezium whose meaning is in their schema: dates as numbers, decimals as bytes.
+
+Connect writes a value either with its schema, as ``{"schema": ..., "payload": ...}``, or by Avro, where the
+name is the property ``connect.name``. Without a schema the number stays a number.
+
+Source: Debezium 3.6, "Data types" of the PostgreSQL connector; `org.apache.kafka.connect.data`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from streamnb.values.json_conversion import (
+    PER_SECOND,
+    bytes_text,
+    date_time,
+    decimal_number,
+    json_value,
+    time_of_day,
+)
+
+Convert = Callable[[Any], Any]
+_DAY = 86_400
+_DAYS = range(-719_162, 2_932_897)
+"""Days since 1970 from year 1 to 9999. PostgreSQL's infinite dates arrive as days beyond, and are missing."""
+_DEBEZIUM, _CONNECT = "io.debezium", "org.apache.kafka.connect.data"
+
+
+def _date(days: int) -> str | None:
+    return date_time(days * _DAY, 1) if days in _DAYS else None
+
+
+def _moment(unit: str, count: int) -> str | None:
+    per_second = PER_SECOND[unit]
+    return date_time(count, per_second) if count // per_second // _DAY in _DAYS else None
+
+
+def _time(unit: str, count: int) -> str:
+    return time_of_day(count, PER_SECOND[unit])
+
+
+def _decimal(parameters: Mapping[str, Any], raw: Any) -> Any:
+    if isinstance(raw, str | bytes):
+        raw = Decimal(_unscaled(raw)).scaleb(-int(parameters.get("scale", 0)))
+    return decimal_number(raw) if isinstance(raw, Decimal) and raw.is_finite() else None
+
+
+def _scaled(value: Any) -> Any:
+    return _decimal({"scale": value["scale"]}, value["value"])
+
+
+def _unscaled(raw: str | bytes) -> int:
+    return int.from_bytes(b64decode(raw) if isinstance(raw, str) else raw, "big", signed=True)
+
+
+def _bytes(raw: Any) -> str:
+    return bytes_text(b64decode(raw) if isinstance(raw, str) else raw, is_fixed=False)
+
+
+_CONVERTERS: Mapping[str, Convert] = {
+    f"{_CONNECT}.Date": _date,
+    f"{_CONNECT}.Time": partial(_time, "ms"),
+    f"{_CONNECT}.Timestamp": partial(_moment, "ms"),
+    f"{_DEBEZIUM}.time.Date": _date,
+    f"{_DEBEZIUM}.time.Time": partial(_time, "ms"),
+    f"{_DEBEZIUM}.time.MicroTime": partial(_time, "us"),
+    f"{_DEBEZIUM}.time.NanoTime": partial(_time, "ns"),
+    f"{_DEBEZIUM}.time.Timestamp": partial(_moment, "ms"),
+    f"{_DEBEZIUM}.time.MicroTimestamp": partial(_moment, "us"),
+    f"{_DEBEZIUM}.time.NanoTimestamp": partial(_moment, "ns"),
+    f"{_DEBEZIUM}.time.MicroDuration": lambda count: count / PER_SECOND["us"],
+    f"{_DEBEZIUM}.data.VariableScaleDecimal": _scaled,
+}
+"""Name of a schema -> conversion of its values to JSON values."""
+
+
+def named_converter(name: object, parameters: Mapping[str, Any]) -> Convert | None:
+    """Return the conversion of values whose schema has this name, or None for a name without a meaning here.
+
+    A value that is converted already, such as a decimal of Avro, stays as it is. A date outside the years 1
+    to 9999 is None: infinite dates arrive as such days.
+    """
+    if name == f"{_CONNECT}.Decimal":
+        return partial(_decimal, parameters)
+    convert = _CONVERTERS.get(str(name))
+    if convert is None:
+        return None
+    return lambda value: convert(value) if type(value) in {int, dict} else json_value(value)
+
+
+def struct_converter(schema: Mapping[str, Any]) -> Convert | None:
+    """Return the conversion of payloads of a Connect schema in JSON; None if they stay as they are.
+
+    Args:
+        schema: such as ``{"type": "struct", "fields": [{"field": "at", "type": "int64", "name": ...}]}``.
+    """
+    if (named := named_converter(schema.get("name"), schema.get("parameters") or {})) is not None:
+        return named
+    if schema.get("type") == "bytes":
+        return _bytes
+    if schema.get("type") != "struct":
+        return None
+    found = {
+        field["field"]: convert
+        for field in schema.get("fields", ())
+        if (convert := struct_converter(field)) is not None
+    }
+    return partial(convert_fields, found) if found else None
+
+
+def convert_fields(converters: Mapping[str, Convert], row: Any) -> Any:
+    """Return a row with the values of some fields converted; None stays None."""
+    if not isinstance(row, Mapping):
+        return row
+    return {
+        name: convert(value) if value is not None and (convert := converters.get(name)) else value
+        for name, value in row.items()
+    }

@@ -1,0 +1,58 @@
+"""Frames of serializers that use a schema registry: the id of a schema, then the encoded value.
+
+    record                                  schema            body
+    value: 00, id (4 bytes, big-endian), …  id                what follows
+    header: 00, id (4 bytes), …             id                rest of the header, then the value
+    header: 01, GUID (16 bytes), …          GUID              rest of the header, then the value
+
+The rest of a header is what a Protobuf frame has between the id and the message. JSON text never begins
+with a zero byte, so a frame cannot be confused with JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from uuid import UUID
+
+VALUE_HEADER, KEY_HEADER = "__value_schema_id", "__key_schema_id"
+"""Headers in which newer serializers write the id, so that the value has no prefix."""
+_BY_ID, _BY_GUID = 0, 1
+_ID_BYTES, _GUID_BYTES = 5, 17
+
+
+class SchemaFrame(NamedTuple):
+    """A framed value.
+
+    Attributes:
+        schema: id of the schema, or its GUID as text.
+        body: the encoded value.
+    """
+
+    schema: int | str
+    body: bytes
+
+
+def schema_frame(
+    value: bytes, headers: Iterable[tuple[str, bytes]] = (), header: str = VALUE_HEADER
+) -> SchemaFrame | None:
+    """Return the frame of a record's value or key; None if it has none.
+
+    Args:
+        value: bytes of the value or key.
+        headers: of the record.
+        header: the one that may have the id: `VALUE_HEADER` or `KEY_HEADER`.
+    """
+    for name, raw in headers:
+        if name == header and raw:
+            if raw[0] == _BY_GUID and len(raw) >= _GUID_BYTES:
+                return SchemaFrame(str(UUID(bytes=bytes(raw[1:_GUID_BYTES]))), raw[_GUID_BYTES:] + value)
+            if raw[0] == _BY_ID and len(raw) >= _ID_BYTES:
+                return SchemaFrame(_id(raw), raw[_ID_BYTES:] + value)
+    if len(value) >= _ID_BYTES and value[0] == _BY_ID:
+        return SchemaFrame(_id(value), value[_ID_BYTES:])
+    return None
+
+
+def _id(raw: bytes) -> int:
+    return int.from_bytes(raw[1:_ID_BYTES], "big")

@@ -1,0 +1,355 @@
+"""Framed records by serializers that others wrote: Avro, Protobuf and JSON Schema of a registry."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+import uuid
+
+import pytest
+from confluent_kafka.schema_registry import (
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+    header_schema_id_serializer,
+)
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import duration_pb2, timestamp_pb2, wrappers_pb2
+
+from streamnb.config import RegistryConfig
+from streamnb.conversion.schema_registry import SchemaChangedError, SchemaRegistry
+from streamnb.errors import MalformedEvent, Unavailable
+from streamnb.formats.schema_frames import schema_frame
+from tests.conversion.stub_registry import StubRegistry, serving
+
+UTC = dt.UTC
+
+
+@pytest.fixture
+def stub():
+    registry = StubRegistry()
+    with serving(registry) as registry.url:
+        yield registry
+
+
+def reader_of(stub, **more):
+    return SchemaRegistry(RegistryConfig(url=stub.url, **more))
+
+
+def decoded(stub, raw, headers=()):
+    frame = schema_frame(raw, headers)
+    return reader_of(stub).decode(*frame)
+
+
+def context(headers=None):
+    return SerializationContext("topic", MessageField.VALUE, headers)
+
+
+def avro_of(*fields):
+    return json.dumps({"type": "record", "name": "Row", "fields": list(fields)})
+
+
+def field(name, kind):
+    return {"name": name, "type": kind}
+
+
+def logical(base, name, **more):
+    return {"type": base, "logicalType": name, **more}
+
+
+CELLS = {
+    "decimal": (logical("bytes", "decimal", precision=9, scale=2), decimal.Decimal("12.34"), 12.34),
+    "whole decimal": (logical("bytes", "decimal", precision=9, scale=2), decimal.Decimal("7.00"), 7),
+    "negative": (logical("bytes", "decimal", precision=9, scale=2), decimal.Decimal("-0.05"), -0.05),
+    "date": (logical("int", "date"), dt.date(2026, 1, 2), "2026-01-02T00:00:00+00:00"),
+    "time-millis": (logical("int", "time-millis"), dt.time(3, 4, 5, 6000), "03:04:05.006000"),
+    "time-micros": (logical("long", "time-micros"), dt.time(3, 4, 5, 6), "03:04:05.000006"),
+    "timestamp-millis": (
+        logical("long", "timestamp-millis"),
+        dt.datetime(2026, 1, 2, 3, 4, 5, 6000, tzinfo=UTC),
+        "2026-01-02T03:04:05.006000+00:00",
+    ),
+    "timestamp-micros": (
+        logical("long", "timestamp-micros"),
+        dt.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
+        "2026-01-02T03:04:05.000006+00:00",
+    ),
+    "local-timestamp-millis": (
+        logical("long", "local-timestamp-millis"),
+        dt.datetime(2026, 1, 2, 3, 4, 5),  # noqa: DTZ001
+        "2026-01-02T03:04:05+00:00",
+    ),
+    "uuid": (logical("string", "uuid"), uuid.UUID(int=5), str(uuid.UUID(int=5))),
+    "fixed": ({"type": "fixed", "name": "F", "size": 2}, b"\x01\xff", "01ff"),
+    "enum": ({"type": "enum", "name": "E", "symbols": ["a", "b"]}, "b", "b"),
+    "bytes": ("bytes", b"text", "text"),
+    "long": ("long", 2**62 + 1, 2**62 + 1),
+    "null": (["null", "int"], None, None),
+    "union": (["null", "int"], 3, 3),
+    "null last": (["string", "null"], "x", "x"),
+    "boolean": ("boolean", True, True),
+    "map": ({"type": "map", "values": "int"}, {"a": 1}, {"a": 1}),
+    "array": (
+        {"type": "array", "items": logical("int", "date")},
+        [dt.date(1970, 1, 2)],
+        ["1970-01-02T00:00:00+00:00"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_each_type_of_avro_becomes_what_it_becomes_in_a_file(stub, name):
+    kind, given, expected = CELLS[name]
+    serializer = AvroSerializer(SchemaRegistryClient({"url": stub.url}), avro_of(field("x", kind)))
+    assert decoded(stub, serializer({"x": given}, context())) == {"x": expected}
+
+
+CONNECT = {
+    "io.debezium.time.Date": ("int", 20_455, "2026-01-02T00:00:00+00:00"),
+    "io.debezium.time.Timestamp": ("long", 1_767_323_045_000, "2026-01-02T03:04:05+00:00"),
+    "io.debezium.time.MicroTimestamp": ("long", 1_767_323_045_000_006, "2026-01-02T03:04:05.000006+00:00"),
+    "io.debezium.time.MicroTime": ("long", 11_045_000_000, "03:04:05"),
+    "io.debezium.time.MicroDuration": ("long", 1_500_000, 1.5),
+    "io.debezium.time.ZonedTimestamp": ("string", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
+    "io.debezium.data.Uuid": ("string", "a", "a"),
+    "infinite": ("int", -2_147_472_692, None),
+}
+
+
+@pytest.mark.parametrize("name", CONNECT)
+def test_numbers_of_connect_have_the_meaning_of_their_names_schema(stub, name):
+    base, given, expected = CONNECT[name]
+    named = "io.debezium.time.Date" if name == "infinite" else name
+    kind = ["null", {"type": base, "connect.name": named}]
+    serializer = AvroSerializer(SchemaRegistryClient({"url": stub.url}), avro_of(field("x", kind)))
+    assert decoded(stub, serializer({"x": given}, context())) == {"x": expected}
+
+
+def test_a_decimal_of_connect_has_its_scale_and_may_vary_it(stub):
+    fixed = {
+        "type": "bytes",
+        "scale": 2,
+        "precision": 9,
+        "connect.name": "org.apache.kafka.connect.data.Decimal",
+        "connect.parameters": {"scale": "2"},
+        "logicalType": "decimal",
+    }
+    varying = {
+        "type": "record",
+        "name": "V",
+        "connect.name": "io.debezium.data.VariableScaleDecimal",
+        "fields": [field("scale", "int"), field("value", "bytes")],
+    }
+    serializer = AvroSerializer(
+        SchemaRegistryClient({"url": stub.url}), avro_of(field("x", fixed), field("y", varying))
+    )
+    raw = serializer({"x": decimal.Decimal("1.25"), "y": {"scale": 3, "value": b"\xff\x00"}}, context())
+    assert decoded(stub, raw) == {"x": 1.25, "y": -0.256}
+
+
+def test_a_schema_that_refers_to_others_of_its_own_type_and_deeper_is_read(stub):
+    client = SchemaRegistryClient({"url": stub.url})
+    city = json.dumps(
+        {"type": "record", "name": "City", "namespace": "a", "fields": [field("day", logical("int", "date"))]}
+    )
+    client.register_schema("city", Schema(city, "AVRO"))
+    address = json.dumps(
+        {"type": "record", "name": "Address", "namespace": "a", "fields": [field("city", "a.City")]}
+    )
+    reference = SchemaReference("a.City", "city", 1)
+    client.register_schema("address", Schema(address, "AVRO", [reference]))
+    person = json.dumps(
+        {
+            "type": "record",
+            "name": "Person",
+            "namespace": "a",
+            "fields": [field("home", "a.Address"), field("friend", ["null", "Person"])],
+        }
+    )
+    schema = Schema(person, "AVRO", [SchemaReference("a.Address", "address", 1)])
+    serializer = AvroSerializer(client, schema)
+    row = {"home": {"city": {"day": dt.date(1970, 1, 3)}}, "friend": None}
+    found = decoded(stub, serializer({**row, "friend": row}, context()))
+    home = {"city": {"day": "1970-01-03T00:00:00+00:00"}}
+    assert found == {"home": home, "friend": {"home": home, "friend": None}}
+
+
+def test_ids_in_headers_are_read_as_those_before_the_value(stub):
+    conf = {"schema.id.serializer": header_schema_id_serializer}
+    serializer = AvroSerializer(
+        SchemaRegistryClient({"url": stub.url}), avro_of(field("x", "int")), conf=conf
+    )
+    headers = []
+    raw = serializer({"x": 3}, context(headers))
+    assert raw == b"\x06"
+    assert decoded(stub, raw, headers) == {"x": 3}
+
+
+def test_json_schema_is_json_behind_its_frame(stub):
+    schema = json.dumps({"title": "Row", "type": "object", "properties": {"x": {"type": "number"}}})
+    serializer = JSONSerializer(schema, SchemaRegistryClient({"url": stub.url}))
+    assert decoded(stub, serializer({"x": 3.5, "y": "é"}, context())) == {"x": 3.5, "y": "é"}
+
+
+PROTO = """\
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/duration.proto";
+import "google/protobuf/wrappers.proto";
+message Other { int32 a = 1; }
+message Ticket {
+  string id = 1; double score = 2; google.protobuf.Timestamp at = 3; repeated string tags = 4;
+  enum Kind { UNKNOWN = 0; BUG = 1; } Kind kind = 5; optional int64 big = 6; map<string, int32> counts = 7;
+  oneof body { string text = 8; int32 number = 9; }
+  message Inner { uint64 n = 1; } Inner inner = 10; bytes raw = 11; bool open = 12; int64 zero = 13;
+  google.protobuf.Int64Value wrapped = 14; google.protobuf.Duration took = 15;
+}
+"""
+
+
+@pytest.fixture
+def messages(tmp_path, monkeypatch):
+    """The classes that protoc makes of `PROTO`."""
+    from grpc_tools import protoc
+
+    (tmp_path / "shop_ticket.proto").write_text(PROTO)
+    included = (
+        f"{protoc.__path__[0] if hasattr(protoc, '__path__') else protoc.__file__.rpartition('/')[0]}/_proto"
+    )
+    assert (
+        protoc.main(["", f"-I{tmp_path}", f"-I{included}", f"--python_out={tmp_path}", "shop_ticket.proto"])
+        == 0
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import shop_ticket_pb2
+
+    return shop_ticket_pb2
+
+
+@pytest.mark.usefixtures("messages")
+def test_a_message_of_protobuf_has_its_zeros_and_numbers(stub, messages):
+    client = SchemaRegistryClient({"url": stub.url})
+    client.register_schema("topic-value", Schema(PROTO, "PROTOBUF"))
+    ticket = messages.Ticket(
+        id="t", score=2.5, at=timestamp_pb2.Timestamp(seconds=1_767_323_045), tags=["a"], kind=1, big=2**62 + 1,
+        counts={"x": 1}, text="hello", inner=messages.Ticket.Inner(n=2**63), raw=b"abc",
+        wrapped=wrappers_pb2.Int64Value(value=2**60 + 1), took=duration_pb2.Duration(seconds=1, nanos=500_000_000),
+    )  # fmt: skip
+    found = decoded(stub, framed(1, ticket))
+    assert found == {
+        "id": "t", "score": 2.5, "at": "2026-01-02T03:04:05Z", "tags": ["a"], "kind": "BUG", "big": 2**62 + 1,
+        "counts": {"x": 1}, "text": "hello", "inner": {"n": 2**63}, "raw": "abc", "open": False, "zero": 0,
+        "wrapped": 2**60 + 1, "took": 1.5,
+    }  # fmt: skip
+
+
+def framed(index, message):
+    return b"\0\0\0\0\1" + bytes([2, index * 2] if index else [0]) + message.SerializeToString()
+
+
+def test_the_frame_of_protobuf_says_which_message_it_has(stub, messages):
+    SchemaRegistryClient({"url": stub.url}).register_schema("topic-value", Schema(PROTO, "PROTOBUF"))
+    assert decoded(stub, framed(0, messages.Other(a=7))) == {"a": 7}
+    with pytest.raises(MalformedEvent, match="no message type"):
+        decoded(stub, framed(5, messages.Other(a=7)))
+    with pytest.raises(MalformedEvent, match="whether maps are counted"):
+        decoded(stub, b"\0\0\0\0\1" + bytes([4, 2, 0]) + messages.Ticket.Inner(n=5).SerializeToString())
+
+
+def test_a_nested_message_without_maps_before_it_is_read(stub, messages):
+    text = 'syntax = "proto3"; message A { message B { uint64 n = 1; } B b = 1; }'
+    SchemaRegistryClient({"url": stub.url}).register_schema("topic-value", Schema(text, "PROTOBUF"))
+    nested = b"\0\0\0\0\1" + bytes([4, 0, 0]) + messages.Ticket.Inner(n=5).SerializeToString()
+    assert decoded(stub, nested) == {"n": 5}
+
+
+def test_serializers_of_protobuf_write_what_is_read(stub, messages):
+    client = SchemaRegistryClient({"url": stub.url})
+    serializer = ProtobufSerializer(
+        messages.Ticket, client, {"use.deprecated.format": False, "auto.register.schemas": True}
+    )
+    try:
+        raw = serializer(messages.Ticket(id="x", number=3), context())
+    except Exception as error:  # noqa: BLE001
+        pytest.skip(f"the serializer needs more of a registry: {error}")
+    client.register_schema("again", Schema(PROTO, "PROTOBUF"))
+    number = next(n for n, each in stub.schemas.items() if each["schema"] == PROTO)
+    raw = raw[:1] + number.to_bytes(4, "big") + raw[5:]
+    assert decoded(stub, raw)["number"] == 3
+
+
+def test_an_unknown_schema_is_the_records_fault_and_an_outage_is_not(stub):
+    registry = reader_of(stub)
+    with pytest.raises(MalformedEvent) as found:
+        registry.decode(7, b"")
+    assert found.value.reason == "unknown-schema"
+    stub.fault = 503
+    with pytest.raises(Unavailable):
+        registry.decode(7, b"")
+    stub.fault = 401
+    with pytest.raises(Unavailable, match="401"):
+        registry.decode(7, b"")
+    stub.fault = 0
+    stub.register("s", {"schema": avro_of(field("x", "int"))})
+    assert registry.decode(1, b"\x06") == {"x": 3}
+    assert registry.decode(1, b"\x08") == {"x": 4}
+    assert stub.asked.count("/schemas/ids/1") == 1
+
+
+def test_nobody_listening_is_an_outage():
+    with pytest.raises(Unavailable):
+        SchemaRegistry(RegistryConfig(url="http://127.0.0.1:1", timeout=1.0)).decode(1, b"")
+
+
+def test_name_and_password_are_sent(stub):
+    stub.register("s", {"schema": avro_of(field("x", "int"))})
+    reader_of(stub, username="joe", password="secret").decode(1, b"\x06")  # noqa: S106
+    assert stub.authorization.startswith("Basic ")
+
+
+def test_an_id_that_means_another_schema_than_before_is_refused(stub):
+    stub.register("s", {"schema": avro_of(field("x", "int"))})
+    first = reader_of(stub)
+    first.decode(1, b"\x06")
+    stub.schemas[1] = {"schema": avro_of(field("y", "int"))}
+    later = reader_of(stub)
+    later.digests = dict(first.digests)
+    with pytest.raises(SchemaChangedError, match="id 1 is another schema"):
+        later.decode(1, b"\x06")
+
+
+@pytest.mark.parametrize("body", [b"", b"\x06\x06", b"\xff" * 20])
+def test_bytes_that_the_schema_does_not_describe_are_refused(stub, body):
+    stub.register("s", {"schema": avro_of(field("x", "int"))})
+    with pytest.raises(MalformedEvent) as found:
+        reader_of(stub).decode(1, body)
+    assert found.value.reason == "undecodable"
+
+
+@pytest.mark.parametrize("schema", ["{", '{"type": "record"}', '{"type": "unknown"}'])
+def test_a_schema_that_cannot_be_read_is_the_records_fault_each_time(stub, schema):
+    stub.register("s", {"schema": schema})
+    registry = reader_of(stub)
+    for _ in range(2):
+        with pytest.raises(MalformedEvent, match="schema that cannot be read"):
+            registry.decode(1, b"\x06")
+    assert len(stub.asked) == 1
+
+
+def test_a_schema_of_protobuf_cannot_write_outside_its_folder(stub):
+    stub.register("r", {"schema": 'syntax = "proto3";', "schemaType": "PROTOBUF"})
+    stub.register(
+        "s",
+        {
+            "schema": PROTO,
+            "schemaType": "PROTOBUF",
+            "references": [{"name": "../x.proto", "subject": "r", "version": 1}],
+        },
+    )
+    with pytest.raises(MalformedEvent, match="imports"):
+        reader_of(stub).decode(2, b"\0")
