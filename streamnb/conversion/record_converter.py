@@ -75,7 +75,8 @@ class RecordConverter:
         except MalformedEvent as error:
             found = [(LETTERS, self._letter(record, error))]
         self.counts.update(kind for kind, _ in found)
-        self.counts[OTHERS] += not found
+        if not found:
+            self.counts[OTHERS] += 1
         return [output for _, output in found]
 
     def _converted(self, record: Record) -> Iterator[tuple[str, NewRecord]]:

@@ -17,6 +17,7 @@ from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.errors import Fenced, Unavailable
 from streamnb.runtime.log_follower import FollowerThread
 from streamnb.serving.leased_position import LeasedPosition, Start
+from streamnb.serving.record_feed import Cursor
 from streamnb.values.messages import Message
 
 LEASE_SECONDS = 30.0
@@ -153,11 +154,9 @@ class SourceFollower(FollowerThread):
             if found is None:
                 return False
             outputs += found
-        for record in records:
-            position.offsets[record.partition.number] = record.offset + 1
         if self._registry is not None:
             position.more = dict(self._registry.digests)
-        position.save(outputs)
+        position.save(outputs, Cursor(position.topic_id, tuple(position.offsets)).after(records))
         self._count(converter.counts)
         return True
 

@@ -137,20 +137,22 @@ class LeasedPosition:
         """Seconds since the last write."""
         return self._clock() - self._saved_at
 
-    def save(self, records: Sequence[NewRecord] = ()) -> None:
-        """Write records with the position, and renew the lease, in one transaction.
+    def save(self, records: Sequence[NewRecord] = (), cursor: Cursor | None = None) -> None:
+        """Write records, and the position or the one after them, and renew the lease, in one transaction.
 
-        Raises Fenced, and writes nothing, if another process has taken over.
+        The position moves to `cursor` only if all is written: `release` must not write a position whose
+        records failed. Raises Fenced, and writes nothing, if another process has taken over.
         """
+        offsets = self.offsets if cursor is None else list(cursor.offsets)
         self._n += 1
         began = self._clock()
         note = msgspec.json.encode(_Note(self.topic_id, self._owner, self._n, self.more)).decode()
         until = {
             Partition(self._topic, number): Forwarded(offset, note if number == 0 else "")
-            for number, offset in enumerate(self.offsets)
+            for number, offset in enumerate(offsets)
         }
         self._log.forward(records, self._progress, until, self._by)
-        self._progress, self._saved_at = until, began
+        self.offsets, self._progress, self._saved_at = offsets, until, began
 
     def release(self) -> None:
         """Write the position, and give the lease up, so that no other sender waits."""
