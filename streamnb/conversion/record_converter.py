@@ -18,6 +18,7 @@ from streamnb.formats.change_envelopes import (
     CHANGES,
     DELETIONS,
     ROWS,
+    SNAPSHOT,
     Enveloped,
     cloud_event,
     debezium_change,
@@ -45,6 +46,8 @@ class RecordConverter:
 
     Attributes:
         counts: number of outputs and passed records, by result.
+        floor: no later label has an earlier time, in seconds since the epoch. A row of a snapshot has the
+            time at which it was read. Changes that follow it may have been committed before that time.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class RecordConverter:
         self._columns = RowColumns(source.id, source.label, source.text, source.ts, source.drop)
         self._rows = RowEvents(self._columns, source.name, notice)
         self.counts: Counter[str] = Counter()
+        self.floor = 0.0
 
     def outputs(self, record: Record) -> list[NewRecord]:
         """Return what a record becomes: events, labels or a dead letter; none if it has no meaning.
@@ -101,8 +105,10 @@ class RecordConverter:
         event_id = self._rows.id_of(cells, key_id(key))
         if is_deleted:
             if self._source.deletes == "withdraw":
-                yield LABELS, self._label(event_id, None, ts)
+                yield LABELS, self._label(event_id, None, max(ts, self.floor))
             return
+        if change.op == SNAPSHOT:
+            self.floor = max(self.floor, ts)
         if change.op in ROWS:
             event = self._rows.event(cells, event_id, ts, _columns(key), has_label=False)
             yield EVENTS, self._event(event_id, event)
@@ -114,7 +120,7 @@ class RecordConverter:
             return
         label = self._rows.label(cells)
         if label is not None or change.op in CHANGES:
-            yield LABELS, self._label(event_id, label, ts)
+            yield LABELS, self._label(event_id, label, max(ts, self.floor))
 
     def _differs(self, before: Any, cells: dict[str, Any]) -> bool:
         """Return whether a column other than the label and dropped ones changed."""

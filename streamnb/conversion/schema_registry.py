@@ -8,7 +8,6 @@ with the position of the conversion, and compared when the schema is fetched aga
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from typing import Any
 
 from streamnb.config.source_config import RegistryConfig
@@ -125,9 +124,3 @@ class SchemaRegistry:
             raise Unavailable(f"registry {self._url}: {error}") from error
         except Exception as error:  # of the HTTP library that the client uses, which differs by version
             raise Unavailable(f"registry {self._url}: {type(error).__name__}: {error}") from error
-
-
-def known_digests(note: Mapping[str, str], registry: SchemaRegistry | None) -> None:
-    """Give a registry the digests that a position was saved with."""
-    if registry is not None:
-        registry.digests = {**note, **registry.digests}

@@ -25,6 +25,7 @@ _LOOK_SECONDS, _POLL_SECONDS, _TURN_SECONDS = 2.0, 0.25, 0.1
 _PARTITION_SECONDS = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _AT_ONCE = 1000
+_FLOOR = "floor"
 NOTICES = {
     "array": "column {name} has arrays, which no attribute holds: it is left out",
     "unavailable": "column {name} comes as the placeholder of an unchanged value: it is missing",
@@ -71,6 +72,7 @@ class SourceFollower(FollowerThread):
         self._owner = str(uuid.uuid4())
         self._registry = SchemaRegistry(config.registry) if config.registry.url else None
         self._noticed: set[tuple[str, str]] = set()
+        self._converter = RecordConverter(source, config, self._registry, self._notice)
         self.totals: Counter[str] = Counter()
         self.is_at_end = False
 
@@ -127,8 +129,10 @@ class SourceFollower(FollowerThread):
     def _convert(self, log: Log, position: LeasedPosition) -> None:
         """Convert batch after batch until the end, or until there are new partitions."""
         log.seek({Partition(self._source.topic, n): offset for n, offset in enumerate(position.offsets)})
+        known = dict(position.more)
+        self._converter.floor = max(self._converter.floor, float(known.pop(_FLOOR, 0.0)))
         if self._registry is not None:
-            self._registry.digests = {**position.more, **self._registry.digests}
+            self._registry.digests = {**known, **self._registry.digests}
         due = time.monotonic() + _PARTITION_SECONDS
         while not self.is_over():
             records = log.poll(_AT_ONCE, _POLL_SECONDS)
@@ -147,27 +151,26 @@ class SourceFollower(FollowerThread):
 
     def _written(self, records: Sequence[Record], position: LeasedPosition) -> bool:
         """Write what records become, and the position after them; return False if it must stop."""
-        converter = RecordConverter(self._source, self.config, self._registry, self._notice)
         outputs: list[NewRecord] = []
+        self._converter.counts.clear()
         for record in records:
-            found = self._outputs(record, converter, position)
+            found = self._outputs(record, position)
             if found is None:
                 return False
             outputs += found
+        position.more = {_FLOOR: repr(self._converter.floor)}
         if self._registry is not None:
-            position.more = dict(self._registry.digests)
+            position.more |= self._registry.digests
         position.save(outputs, Cursor(position.topic_id, tuple(position.offsets)).after(records))
-        self._count(converter.counts)
+        self._count(self._converter.counts)
         return True
 
-    def _outputs(
-        self, record: Record, converter: RecordConverter, position: LeasedPosition
-    ) -> Sequence[NewRecord] | None:
+    def _outputs(self, record: Record, position: LeasedPosition) -> Sequence[NewRecord] | None:
         """Return what a record becomes, as soon as the registry answers; None at the end."""
         pause, reason = _FIRST_PAUSE, ""
         while not self.is_over():
             try:
-                found = converter.outputs(record)
+                found = self._converter.outputs(record)
             except Unavailable as error:
                 if str(error) != reason:
                     reason = str(error)

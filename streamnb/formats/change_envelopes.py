@@ -12,7 +12,8 @@ as late labels do:
 
 The rows before and after a change are never compared: PostgreSQL sends the row before only with
 ``REPLICA IDENTITY FULL``. A label has the time of its transaction, so a change that a connector repeats after
-a restart changes nothing.
+a restart changes nothing. The time of a snapshot's row is that of its reading, which may be later than the
+transactions that follow: they get its time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from streamnb.errors import MalformedEvent
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """Placeholder for a long value that a change did not touch (PostgreSQL's TOAST)."""
-ROWS, CHANGES, DELETIONS, OTHERS = ("c", "r"), ("u",), ("d",), ("t", "m")
+SNAPSHOT = "r"
+ROWS, CHANGES, DELETIONS, OTHERS = ("c", SNAPSHOT), ("u",), ("d",), ("t", "m")
 _MILLISECONDS = 1000.0
 _STRUCTURED = "application/cloudevents"
 _PREFIX = "ce_"

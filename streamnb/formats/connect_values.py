@@ -39,6 +39,10 @@ def _moment(unit: str, count: int) -> str | None:
     return date_time(count, per_second) if count // per_second // _DAY in _DAYS else None
 
 
+def _zoned(text: str) -> str | None:
+    return None if text.endswith("infinity") else text
+
+
 def _time(unit: str, count: int) -> str:
     return time_of_day(count, PER_SECOND[unit])
 
@@ -72,6 +76,7 @@ _CONVERTERS: Mapping[str, Convert] = {
     f"{_DEBEZIUM}.time.Timestamp": partial(_moment, "ms"),
     f"{_DEBEZIUM}.time.MicroTimestamp": partial(_moment, "us"),
     f"{_DEBEZIUM}.time.NanoTimestamp": partial(_moment, "ns"),
+    f"{_DEBEZIUM}.time.ZonedTimestamp": _zoned,
     f"{_DEBEZIUM}.time.MicroDuration": lambda count: count / PER_SECOND["us"],
     f"{_DEBEZIUM}.data.VariableScaleDecimal": _scaled,
 }
@@ -82,14 +87,14 @@ def named_converter(name: object, parameters: Mapping[str, Any]) -> Convert | No
     """Return the conversion of values whose schema has this name, or None for a name without a meaning here.
 
     A value that is converted already, such as a decimal of Avro, stays as it is. A date outside the years 1
-    to 9999 is None: infinite dates arrive as such days.
+    to 9999 is None, as are infinite times: PostgreSQL's infinite dates arrive as such days.
     """
     if name == f"{_CONNECT}.Decimal":
         return partial(_decimal, parameters)
     convert = _CONVERTERS.get(str(name))
     if convert is None:
         return None
-    return lambda value: convert(value) if type(value) in {int, dict} else json_value(value)
+    return lambda value: convert(value) if type(value) in {int, str, dict} else json_value(value)
 
 
 def struct_converter(schema: Mapping[str, Any]) -> Convert | None:
@@ -102,6 +107,8 @@ def struct_converter(schema: Mapping[str, Any]) -> Convert | None:
         return named
     if schema.get("type") == "bytes":
         return _bytes
+    if schema.get("type") in {"float", "double"}:  # NaN and infinities are texts
+        return lambda value: None if isinstance(value, str) else value
     if schema.get("type") != "struct":
         return None
     found = {

@@ -109,7 +109,8 @@ class DeadLetterReplay:
 
     def __init__(self, config: Config, log: Log) -> None:
         self._schema: EventSchema = context.schema(config)
-        self._topics = {*config.topics.events, config.topics.labels} - {""}
+        self._sources = {source.topic for source in config.sources}
+        self._topics = ({*config.topics.events, config.topics.labels} - {""}) | self._sources
         self._labels = config.topics.labels
         self._log = log
 
@@ -127,7 +128,8 @@ class DeadLetterReplay:
                 None, "the letter is not whole, and its record is gone", f": {letter.whence}"
             )
         try:
-            self._decoded_id(found)
+            if topic not in self._sources:  # these are converted again, perhaps by other settings
+                self._decoded_id(found)
         except MalformedEvent as error:
             if error.reason in OF_BYTES:
                 return ReplayOutcome(None, f"no configuration can read its bytes ({error.reason})")

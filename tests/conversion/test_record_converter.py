@@ -144,6 +144,21 @@ def test_what_its_owner_may_not_expect_is_reported():
     assert made.noticed[1:] == [("t", "operation"), ("y", "label"), ("x", "unavailable")]
 
 
+def test_a_change_after_a_snapshot_is_never_older_than_its_rows():
+    """A row of a snapshot has the time of its reading: a change that follows may have an earlier commit."""
+    made = converter_of(envelope="debezium", label="y")
+    rows = [
+        change("r", {"id": 1, "y": "a"}, at=1_790_000_009_000),
+        change("u", {"id": 1, "y": "b"}, at=1_790_000_008_000),
+        change("d", None, at=1_790_000_008_500),
+        change("u", {"id": 1, "y": "c"}, at=1_790_000_010_000),
+    ]
+    labels = [
+        value for row in rows for topic, _, value in converted(made, row, {"id": 1}) if topic == "labels"
+    ]
+    assert [value["ts"] for value in labels] == [1_790_000_009.0] * 3 + [1_790_000_010.0]
+
+
 def test_a_deleted_row_keeps_its_label_by_choice():
     made = converter_of(envelope="debezium", label="y", deletes="keep")
     assert converted(made, change("d", None), {"id": 1}) == []

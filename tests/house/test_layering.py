@@ -17,7 +17,7 @@ ROOT = Path(streamnb.__file__).parent
 FLOORS = {
     "": """client; errors; events; values; kernels; statistics; features; formats; charts; scoring; models; toolbox; config;
         engine; verification; event_logs; telemetry; persistence; notebook; runtime; queries; reports; serving;
-        evaluation; merging; spark; sklearn; cli; __main__""",
+        conversion; evaluation; merging; spark; sklearn; cli; __main__""",
     "models": "registry interface; calibration; softmax; naive_bayes; one_dependence; forest; tenants; mixture",
     "toolbox": "concepts; linear; posterior; semi_supervised; hidden_markov; bayesian_network",
     "engine": "ports settings; topic_plan; labels; processing; sensor journal; worker_states retraining",
@@ -92,8 +92,12 @@ ONLY_IN = {
         "event_logs/kafka/open_transactions.py",
         "event_logs/kafka/partition_sharing.py",
     },
-    "confluent_kafka": {"event_logs/kafka/librdkafka_client.py", "event_logs/kafka/librdkafka_errors.py"},
+    "confluent_kafka": {"event_logs/kafka/librdkafka_client.py", "event_logs/kafka/librdkafka_errors.py", "conversion/schema_registry.py"},
+    "google": {"conversion/protobuf_decoder.py"},
+    "grpc_tools": {"conversion/protobuf_decoder.py"},
     "prometheus_client": {
+        "cli/commands/convert.py",
+        "conversion/source_metrics.py",
         "serving/http_api.py",
         "serving/webhook_metrics.py",
         "telemetry/prometheus_quality.py",
@@ -117,7 +121,7 @@ ONLY_IN = {
     },
     "pandas": {"models/interface/predictions.py", "models/naive_bayes/counting_model.py", "sklearn.py"},
     "sklearn": {"sklearn.py"},
-    "fastavro": {"formats/avro_events.py"},
+    "fastavro": {"conversion/schema_decoders.py", "formats/avro_events.py"},
     "pyarrow": {"evaluation/prediction_files.py", "formats/arrow_events.py", "formats/parquet_events.py", "spark/partition_worker.py"},
     "pyspark": {"spark/job.py"},
     "opentelemetry": {"telemetry/open_telemetry.py"},
