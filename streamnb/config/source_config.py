@@ -57,7 +57,7 @@ class RegistryConfig(Section, frozen=True):
         url: its address; empty for none.
         username: name of basic authentication; empty for none.
         password: its password, from the environment alone.
-        ca_file: certificates that sign the registry's; empty for those of the system.
+        ca_file: certificates that sign the registry's; empty for the system's.
         timeout: seconds for which a request waits.
     """
 

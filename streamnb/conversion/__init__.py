@@ -5,16 +5,16 @@
                         |
                   schema registry
 
-A learner must be able to read its log again after years: for a recovery, a recount or a new model. A registry
-or a connector may be gone by then, or give a schema's id to another schema. So a schema is used once, here,
-and what it said is in the log as JSON. Learners, scorers, pages and `verify` need no registry.
+A learner must be able to read its log again after years: for a recovery, a recount or a new model. By that
+time a registry may be gone, or have given a schema's id to another schema. So a schema is used once, here,
+and the log has the decoded values as JSON. Learners, scorers, pages and `verify` need no registry.
 
 Start with `source_converter.RecordConverter`, a function of records; `source_follower` runs it on a log:
 
     state       meaning                                            next
     waiting     another process has the lease of this source       converting, when the lease is free
     converting  decodes records, and writes outputs and position   waiting, if it lost the lease
-    held up     the registry does not answer; the lease goes on    converting, when it answers
+    held up     the registry does not answer; the lease is kept    converting, when it answers
 
 Invariants:
 

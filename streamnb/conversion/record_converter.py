@@ -31,7 +31,7 @@ from streamnb.formats.schema_frames import KEY_HEADER, VALUE_HEADER, schema_fram
 
 EVENTS, LABELS, LETTERS, TOMBSTONES, OTHERS = "events", "labels", "dead-letters", "tombstones", "others"
 RESULTS = (EVENTS, LABELS, LETTERS, TOMBSTONES, OTHERS)
-"""What records become; "others" have no meaning for a learner, such as a truncation."""
+"""Outputs of records, and kinds of records without output; "others" have no meaning for a learner, such as a truncation."""
 _MOST_DETAIL = 500  # characters of a dead letter's
 
 
@@ -164,7 +164,7 @@ class RecordConverter:
     def _key(self, record: Record) -> Any:
         """Return the decoded key of a record; None without one.
 
-        A key that is neither framed nor a JSON object or string is a text: 5e10 is no number.
+        Only framed keys, JSON objects and JSON strings are decoded: 5e10 stays a text.
         """
         raw = record.key
         if not raw:

@@ -81,7 +81,7 @@ def _avro_decoder(schema: RegisteredSchema) -> Decode:
         stream = io.BytesIO(body)
         try:
             value = fastavro.schemaless_reader(stream, parsed, None)
-        except Exception as error:  # of any type, by the bytes that it meets
+        except Exception as error:  # fastavro raises many types
             raise MalformedEvent(
                 "undecodable", "$", f"bytes that the Avro schema does not describe: {error}"
             ) from error

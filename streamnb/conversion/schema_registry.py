@@ -2,7 +2,7 @@
 
 A registry may forget: one that keeps its schemas in memory gives id 1 to another schema after a restart, and
 frames of the old one then decode to wrong values without an error. So the digest of each used schema is kept
-with the position of the conversion, and compared when the schema is fetched again.
+with the position of the conversion and compared when the schema is fetched again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streamnb.errors import ConfigError, MalformedEvent, StreamnbError, Unavaila
 _HINT = "pip install 'streamnb[registry]'"
 _NOT_FOUND = 404
 _DIGEST_DIGITS = 12
-_MOST_NOTED = 150  # digests fit in the note beside a position
+_MOST_NOTED = 150  # digests fit in the note of a position
 _DEEPEST = 50  # references of references
 
 
@@ -49,7 +49,7 @@ class SchemaRegistry:
             settings["ssl.ca.location"] = config.ca_file
         try:
             self._client = SchemaRegistryClient(settings)
-        except Exception as error:  # of any type, by the setting
+        except Exception as error:  # the type depends on the setting
             raise ConfigError(f"the section [registry] is refused by its client: {error}") from error
         self._url = config.url
         self._decoders: dict[int | str, Decode | MalformedEvent] = {}
@@ -122,5 +122,5 @@ class SchemaRegistry:
                     f"register it in {self._url}, then send again",
                 ) from error
             raise Unavailable(f"registry {self._url}: {error}") from error
-        except Exception as error:  # of the HTTP library that the client uses, which differs by version
+        except Exception as error:  # types of an HTTP library that differs by version
             raise Unavailable(f"registry {self._url}: {type(error).__name__}: {error}") from error

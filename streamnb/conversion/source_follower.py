@@ -32,7 +32,7 @@ NOTICES = {
     "attributes": "rows change in other columns than the label: an event keeps its first values",
     "label": "rows have no column {name}, which `label` names: their events wait for a label in vain",
     "operation": "records with `op` {name} have no meaning for a learner, and are passed",
-    "hidden": 'the id of the CloudEvent is used, not that of its data, which id = "id" would use',
+    "hidden": 'the id of the CloudEvent is used, not the `id` of its data, which id = "id" would use',
 }
 """Reading of a source that its owner may not expect -> message."""
 

@@ -12,8 +12,8 @@ as late labels do:
 
 The rows before and after a change are never compared: PostgreSQL sends the row before only with
 ``REPLICA IDENTITY FULL``. A label has the time of its transaction, so a change that a connector repeats after
-a restart changes nothing. The time of a snapshot's row is that of its reading, which may be later than the
-transactions that follow: they get its time.
+a restart changes nothing. A row of a snapshot has the time of its reading. Transactions that follow may
+have an earlier time, and get the time of the row.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def cloud_event(value: bytes, headers: Iterable[tuple[str, bytes]], decode: Any)
         headers: of the record.
         decode: returns the value of JSON bytes, or raises MalformedEvent.
 
-    Raises MalformedEvent for a record that is no CloudEvent, is a batch, or has data that are not JSON.
+    Raises MalformedEvent for a record that is not a CloudEvent, is a batch, or has data that are not JSON.
     """
     known = {name.lower(): raw for name, raw in headers}
     kind = known.get("content-type", b"").decode(errors="replace").lower()

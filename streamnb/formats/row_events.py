@@ -54,13 +54,13 @@ class RowEvents:
         self._left_out = {name for name in roles if name} | {*columns.drop}
 
     def cells(self, row: Any) -> dict[str, Any]:
-        """Return the cells of a row by column. Raises MalformedEvent for a value that is no object."""
+        """Return the cells of a row by column. Raises MalformedEvent for any other value than an object."""
         if not isinstance(row, Mapping):
             raise MalformedEvent("wrong-type", "$", f"expected an object, found {type(row).__name__}")
         return dict(self._flat(row, "", 0))
 
     def id_of(self, cells: Mapping[str, Any], otherwise: str | None) -> str:
-        """Return the id of a row's event: of its columns, or else another one. Raises MalformedEvent."""
+        """Return the id of a row's event: of its columns, or else the given id. Raises MalformedEvent."""
         if not self._columns.id:
             if not otherwise:
                 raise MalformedEvent(
@@ -107,7 +107,7 @@ class RowEvents:
             (self.label(cells) or "") if has_label else "",
             features,
         )
-        event.setdefault("features", {})  # without one, a label beside an id is a label record
+        event.setdefault("features", {})  # without features, id and label are a label record
         return encoded(event)
 
     def label(self, cells: Mapping[str, Any]) -> str | None:
@@ -142,14 +142,14 @@ class RowEvents:
 
 
 def joined_id(values: Sequence[Any]) -> str:
-    """Return the id of one value, or of several: then as a JSON array, which keeps them apart."""
+    """Return the id of one value, or of several: then as a JSON array, which separates them."""
     if len(values) == 1:
         return _name("id", values[0])
     return msgspec.json.encode(values).decode()
 
 
 def key_id(key: Any) -> str | None:
-    """Return the id in a decoded key: its value, or those of its fields; None for a key that has none."""
+    """Return the id in a decoded key: its value, or the values of its fields; None for a key that has none."""
     if isinstance(key, Mapping):
         values = [value for value in key.values() if value is not None]
         return joined_id(values) if values and len(values) == len(key) else None

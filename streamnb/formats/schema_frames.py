@@ -41,7 +41,7 @@ def schema_frame(
     Args:
         value: bytes of the value or key.
         headers: of the record.
-        header: the one that may have the id: `VALUE_HEADER` or `KEY_HEADER`.
+        header: name of the header that may have the id: `VALUE_HEADER` or `KEY_HEADER`.
     """
     for name, raw in headers:
         if name == header and raw:

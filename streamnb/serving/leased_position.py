@@ -47,7 +47,7 @@ class Start(NamedTuple):
     """The place where a sender begins.
 
     Attributes:
-        is_continued: False if there was no position.
+        is_continued: False without an earlier position.
         gaps: records that cannot be read.
         cursor: the position after these.
     """
@@ -96,7 +96,7 @@ class LeasedPosition:
         self.more: dict[str, str] = {}
 
     def acquire(self) -> Start | None:
-        """Take the lease, and return where this process begins; None while another process has the lease.
+        """Take the lease, and return the start of this process; None while another process has the lease.
 
         Records that cannot be read are passed only by `move`, after they have been reported. Raises Fenced if
         another process takes the lease at the same moment.
@@ -138,7 +138,7 @@ class LeasedPosition:
         return self._clock() - self._saved_at
 
     def save(self, records: Sequence[NewRecord] = (), cursor: Cursor | None = None) -> None:
-        """Write records, and the position or the one after them, and renew the lease, in one transaction.
+        """Write records and the position, or the position after them, and renew the lease, in one transaction.
 
         The position moves to `cursor` only if all is written: `release` must not write a position whose
         records failed. Raises Fenced, and writes nothing, if another process has taken over.

@@ -96,7 +96,7 @@ def _check_topics(config: Config, log: Log) -> None:
     for topic in [*(source.topic for source in config.sources), *written]:
         if not log.partitions(topic):
             raise UnknownTopic(
-                f"topic {topic!r} does not exist: `streamnb topics create` creates those of streamnb"
+                f"topic {topic!r} does not exist: `streamnb topics create` creates topics of streamnb"
             )
 
 
