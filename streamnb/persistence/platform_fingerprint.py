@@ -1,15 +1,19 @@
 """Fingerprint of the environment on which the bits of derived floats depend: versions, C library and CPU.
 
 Counts and moments are the same everywhere. State derived through log and exp is bit-identical only under one
-fingerprint: numba compiles for the local CPU, and the C library selects log and exp by its features.
+fingerprint: numba compiles for the local CPU, and the C library selects log and exp, and BLAS its sums, by the CPU's features.
 """
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import unicodedata
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+import numpy as np
 
 # The levels of the x86-64 psABI, named as /proc/cpuinfo names their features (pni = SSE3, abm = LZCNT).
 _X86_LEVELS = (
@@ -35,7 +39,22 @@ def fingerprint() -> dict[str, str]:
         "cpu": platform.machine() or "unknown",
         "cpu_model": cpu_model(cpuinfo) or platform.processor() or "unknown",
         "cpu_level": cpu_level(cpuinfo) or "unknown",
+        "blas": blas_core() or "unknown",
     }
+
+
+def blas_core() -> str:
+    """Return the processor for which numpy's OpenBLAS computes, or "" for another library.
+
+    It differs from the processor if OPENBLAS_CORETYPE is set, and sums then differ in their last bits.
+    """
+    folder = Path(np.__file__).parents[1] / "numpy.libs"
+    for path in sorted(folder.glob("libscipy_openblas*")):
+        with suppress(OSError, AttributeError):
+            name = ctypes.CDLL(str(path)).scipy_openblas_get_corename64_
+            name.restype = ctypes.c_char_p
+            return bytes(name()).decode()
+    return ""
 
 
 def cpu_model(cpuinfo: str) -> str:

@@ -636,7 +636,7 @@ def test_the_fingerprint_is_text_and_stable():
     assert first == fingerprint()
     assert set(first) == {
         *("streamnb", "python", "unicode", "numpy", "msgspec", "river", "scipy", "numba", "llvmlite"),
-        *("libc", "system", "cpu", "cpu_model", "cpu_level"),
+        *("libc", "system", "cpu", "cpu_model", "cpu_level", "blas"),
     }
     assert all(isinstance(value, str) and value for value in first.values())
     assert first["numpy"] == np.__version__

@@ -117,6 +117,7 @@ class Engine:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._thread.join()
+        self._process.stdout.close()
 
     def _pump(self, process):
         for line in process.stdout:

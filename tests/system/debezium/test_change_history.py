@@ -18,6 +18,7 @@ import pytest
 
 from streamnb.config import load
 from streamnb.runtime import context
+from tests.brokers.prefixed import PrefixedKafkaLog
 from tests.system.debezium.postgres import TOPIC, Engine, Postgres
 
 pytestmark = pytest.mark.storm
@@ -83,7 +84,8 @@ def config(request, tmp_path):
         with closing(context.open_log(loaded)) as log:
             log.create_topic(loaded.sources[0].topic, 2)
     else:
-        request.getfixturevalue("broker").create_topic(loaded.sources[0].topic, 2)
+        with closing(PrefixedKafkaLog(request.getfixturevalue("broker").address, "")) as log:
+            log.create_topic(loaded.sources[0].topic, 2)
     return path
 
 
