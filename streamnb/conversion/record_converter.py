@@ -31,7 +31,7 @@ from streamnb.formats.schema_frames import KEY_HEADER, VALUE_HEADER, schema_fram
 
 EVENTS, LABELS, LETTERS, TOMBSTONES, OTHERS = "events", "labels", "dead-letters", "tombstones", "others"
 RESULTS = (EVENTS, LABELS, LETTERS, TOMBSTONES, OTHERS)
-"""Outputs of records, and kinds of records without output; "others" have no meaning for a learner, such as a truncation."""
+"""Outputs of records, and kinds of records without output; "others" are, for example, truncations."""
 _MOST_DETAIL = 500  # characters of a dead letter's
 
 

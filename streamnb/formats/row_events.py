@@ -149,7 +149,7 @@ def joined_id(values: Sequence[Any]) -> str:
 
 
 def key_id(key: Any) -> str | None:
-    """Return the id in a decoded key: its value, or the values of its fields; None for a key that has none."""
+    """Return the id in a decoded key: its value, or the values of its fields; None if it has none."""
     if isinstance(key, Mapping):
         values = [value for value in key.values() if value is not None]
         return joined_id(values) if values and len(values) == len(key) else None

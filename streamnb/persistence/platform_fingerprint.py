@@ -1,7 +1,8 @@
 """Fingerprint of the environment on which the bits of derived floats depend: versions, C library and CPU.
 
 Counts and moments are the same everywhere. State derived through log and exp is bit-identical only under one
-fingerprint: numba compiles for the local CPU, and the C library selects log and exp, and BLAS its sums, by the CPU's features.
+fingerprint: numba compiles for the local CPU, the C library selects log and exp by its features, and BLAS
+selects the order of sums.
 """
 
 from __future__ import annotations
