@@ -138,7 +138,7 @@ class LeasedPosition:
         return self._clock() - self._saved_at
 
     def save(self, records: Sequence[NewRecord] = (), cursor: Cursor | None = None) -> None:
-        """Write records and the position, or the position after them, and renew the lease, in one transaction.
+        """Write records, the position (or a later one) and the renewed lease in one transaction.
 
         The position moves to `cursor` only if all is written: `release` must not write a position whose
         records failed. Raises Fenced, and writes nothing, if another process has taken over.
