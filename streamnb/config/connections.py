@@ -89,7 +89,7 @@ class KafkaConfig(Section, frozen=True):
         """
         made = {"bootstrap_servers": log.bootstrap, **self.client, **self._credentials()}
         if self.key_password_file:
-            made["ssl_password"] = _secret_in(self.key_password_file, "kafka.key_password_file", "password")
+            made["ssl_password"] = secret_in(self.key_password_file, "kafka.key_password_file", "password")
         return made
 
     def _credentials(self) -> dict[str, str]:
@@ -97,7 +97,7 @@ class KafkaConfig(Section, frozen=True):
             expected = f'kafka.client.sasl_mechanism = "{_BEARER}" and a kafka.token_file, both or neither'
             raise refused("kafka.token_file", self.token_file, expected)
         if self.token_file:
-            _secret_in(self.token_file, "kafka.token_file", "token")
+            secret_in(self.token_file, "kafka.token_file", "token")
             return {"sasl_oauth_token_file": self.token_file}
         if not self.username:
             if self.password:
@@ -106,7 +106,7 @@ class KafkaConfig(Section, frozen=True):
                 raise refused("kafka.password_file", self.password_file, "kafka.username with it")
             return {}
         password = self.password.reveal() or (
-            _secret_in(self.password_file, "kafka.password_file", "password") if self.password_file else ""
+            secret_in(self.password_file, "kafka.password_file", "password") if self.password_file else ""
         )
         if not password:
             expected = (
@@ -116,7 +116,8 @@ class KafkaConfig(Section, frozen=True):
         return {"sasl_plain_username": self.username, "sasl_plain_password": password}
 
 
-def _secret_in(file: str, key: str, what: str) -> str:
+def secret_in(file: str, key: str, what: str) -> str:
+    """Return the secret in the file that a key names. Raises ConfigError without quoting the file."""
 
     def nothing(reason: str) -> ConfigError:
         return refused(key, file, f"a file that holds the {what} ({reason})")

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from streamnb.config.config_literals import Secret
 from streamnb.config.config_sections import Section, missing_keys, read_entries, tables
+from streamnb.config.connections import secret_in
 from streamnb.config.validators import (
     COLUMNS,
     HOOK_NAME,
@@ -57,6 +58,7 @@ class RegistryConfig(Section, frozen=True):
         url: its address; empty for none.
         username: name of basic authentication; empty for none.
         password: its password, from the environment alone.
+        password_file: the file that holds the password; empty for none.
         ca_file: certificates that sign the registry's; empty for the system's.
         timeout: seconds for which a request waits.
     """
@@ -64,8 +66,19 @@ class RegistryConfig(Section, frozen=True):
     url: Annotated[str, REGISTRY_URL] = ""
     username: Annotated[str, STRING] = ""
     password: Annotated[Secret, SECRET] = Secret()
+    password_file: Annotated[str, STRING] = ""
     ca_file: Annotated[str, STRING] = ""
     timeout: Annotated[float, duration(above_zero=True)] = 10.0
+
+    def login(self) -> str:
+        """Return name and password with a colon between them, or "". Raises ConfigError for a bad file."""
+        if not self.username:
+            return ""
+        of_file = self.password_file
+        secret = (
+            secret_in(of_file, "registry.password_file", "password") if of_file else self.password.reveal()
+        )
+        return f"{self.username}:{secret}"
 
 
 def _read_one(key: str, table: object) -> SourceConfig:

@@ -43,8 +43,8 @@ class SchemaRegistry:
         except ImportError as error:
             raise ConfigError(f"registry.url: a schema registry needs a client ({error}): {_HINT}") from error
         settings: dict[str, Any] = {"url": config.url, "timeout": config.timeout, "max.retries": 0}
-        if config.username:
-            settings["basic.auth.user.info"] = f"{config.username}:{config.password}"
+        if login := config.login():
+            settings["basic.auth.user.info"] = login
         if config.ca_file:
             settings["ssl.ca.location"] = config.ca_file
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import decimal
 import json
@@ -21,6 +22,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import duration_pb2, timestamp_pb2, wrappers_pb2
 
 from streamnb.config import RegistryConfig
+from streamnb.config.config_literals import Secret
 from streamnb.conversion.schema_registry import SchemaChangedError, SchemaRegistry
 from streamnb.errors import MalformedEvent, Unavailable
 from streamnb.formats.schema_frames import schema_frame
@@ -308,8 +310,8 @@ def test_nobody_listening_is_an_outage():
 
 def test_name_and_password_are_sent(stub):
     stub.register("s", {"schema": avro_of(field("x", "int"))})
-    reader_of(stub, username="joe", password="secret").decode(1, b"\x06")  # noqa: S106
-    assert stub.authorization.startswith("Basic ")
+    reader_of(stub, username="joe", password=Secret("secret")).decode(1, b"\x06")
+    assert base64.b64decode(stub.authorization.removeprefix("Basic ")) == b"joe:secret"
 
 
 def test_an_id_that_means_another_schema_than_before_is_refused(stub):
