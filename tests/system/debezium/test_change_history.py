@@ -18,6 +18,7 @@ import pytest
 
 from streamnb.config import load
 from streamnb.runtime import context
+from tests.brokers.numbered import NUMBERS
 from tests.brokers.prefixed import PrefixedKafkaLog
 from tests.system.debezium.postgres import TOPIC, Engine, Postgres
 
@@ -68,7 +69,7 @@ def config(request, tmp_path):
     address = f"sqlite:///{tmp_path}/log.db"
     if request.param != "sqlite":
         address = f"kafka://{request.getfixturevalue('broker').address}"
-    prefix = f"d{os.getpid()}{request.param}."
+    prefix = f"d{next(NUMBERS)}."
     names = {name.replace("-", "_"): f"{prefix}{name}" for name in OUTPUTS}
     path = tmp_path / "streamnb.toml"
     client = "librdkafka" if request.param == "librdkafka" else "kafka-python"
@@ -173,7 +174,7 @@ def check_values(events, mode, *, has_schemas):
     ):
         assert event
         found.setdefault(name, set()).add(value)
-    assert found["n"] <= set(range(9))
+    assert found["n"] <= set(range(STEPS))
     assert "id" not in found
     amounts = {"precise": {12.34, -0.05}, "double": {12.34, -0.05}, "string": {"12.34", "-0.05", "NAN"}}[mode]
     assert found["amount"] <= amounts
