@@ -15,6 +15,13 @@ TOO_MANY_CLASSES = "too-many-classes"
 UNPUBLISHED = "prediction-oversize"
 """Reason of a dead letter that is an event, and was learned: its prediction is too large."""
 
+CONVERSION_REASONS = (
+    "undecodable",  # bytes that their schema does not describe, or framed without a registry
+    "unknown-schema",  # framed with a schema that the registry does not have
+    "wrong-envelope",  # not a CloudEvent, or not a change event of Debezium
+)
+"""Reasons of dead letters of `convert` alone."""
+
 LABEL_REASONS = (
     "unknown-event",  # a label of an event that did not come, or that is beyond the window: `labels.window`
     "too-many-sources",  # a label by a fifth source for one event, or by one source too many
@@ -32,9 +39,7 @@ REASONS = (
     "out-of-range",  # a number that no finite double holds, an empty id, a weight below zero, an odd time
     TOO_MANY_CLASSES,
     "label-record",  # a record of the topic of labels
-    "undecodable",  # bytes that their schema does not describe, or framed without a registry
-    "unknown-schema",  # framed with a schema that the registry does not have
-    "wrong-envelope",  # no CloudEvent, or no change event of Debezium
+    *CONVERSION_REASONS,
     *LABEL_REASONS,
     UNPUBLISHED,
 )

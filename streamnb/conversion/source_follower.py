@@ -109,7 +109,7 @@ class SourceFollower(FollowerThread):
                 if (start := position.acquire()) is not None:
                     verb = "continues" if start.is_continued else "begins"
                     text = f"{verb} at {self._source.topic}: {start.cursor}"
-                    self._say("source-begins", text, cursor=str(start.cursor))
+                    self._report(self._named(Message("source-begins", text, cursor=str(start.cursor))))
                     return start
             except Fenced:  # another process was faster
                 pass
@@ -123,7 +123,7 @@ class SourceFollower(FollowerThread):
                 f"{self._source.topic}/{gap.partition}: records from offset {gap.offset} on cannot be read "
                 f"({gap.reason}); the next is {gap.continues}"
             )
-            self._say("source-gap", text, **gap._asdict())
+            self._report(self._named(Message("source-gap", text, **gap._asdict())))
         position.move(start.cursor)
 
     def _convert(self, log: Log, position: LeasedPosition) -> None:
@@ -174,12 +174,14 @@ class SourceFollower(FollowerThread):
             except Unavailable as error:
                 if str(error) != reason:
                     reason = str(error)
-                    self._say("registry-unreachable", f"waits: {reason}", error=reason)
+                    self._report(
+                        self._named(Message("registry-unreachable", f"waits: {reason}", error=reason))
+                    )
                 self._pause(pause, position)
                 pause = min(pause * 2, _LONGEST_PAUSE)
                 continue
             if reason:
-                self._say("registry-reachable", "the registry answers again")
+                self._report(self._named(Message("registry-reachable", "the registry answers again")))
             return found
         return None
 
@@ -200,9 +202,10 @@ class SourceFollower(FollowerThread):
         """Report once what is read otherwise than it was sent."""
         if (name, why) not in self._noticed and len(self._noticed) < _AT_ONCE:
             self._noticed.add((name, why))
-            self._say("source-notice", NOTICES[why].format(name=name), column=name, reason=why)
+            self._report(
+                self._named(Message("source-notice", NOTICES[why].format(name=name), column=name, reason=why))
+            )
 
-    def _say(self, event: str, text: str, **fields: object) -> None:
-        self._report(
-            Message(event, f"source {self._source.name}: {text}", source=self._source.name, **fields)
-        )
+    def _named(self, message: Message) -> Message:
+        """Return a message with the name of the source."""
+        return message.reworded(f"source {self._source.name}: {message}", source=self._source.name)

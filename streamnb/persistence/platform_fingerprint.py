@@ -8,13 +8,12 @@ selects the order of sums.
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import platform
 import unicodedata
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-
-import numpy as np
 
 # The levels of the x86-64 psABI, named as /proc/cpuinfo names their features (pni = SSE3, abm = LZCNT).
 _X86_LEVELS = (
@@ -49,7 +48,8 @@ def blas_core() -> str:
 
     It differs from the processor if OPENBLAS_CORETYPE is set, and sums then differ in their last bits.
     """
-    folder = Path(np.__file__).parents[1] / "numpy.libs"
+    found = importlib.util.find_spec("numpy")  # without importing it
+    folder = Path(found.origin).parents[1] / "numpy.libs" if found and found.origin else Path()
     for path in sorted(folder.glob("libscipy_openblas*")):
         with suppress(OSError, AttributeError):
             name = ctypes.CDLL(str(path)).scipy_openblas_get_corename64_

@@ -11,8 +11,8 @@ from shlex import quote
 from streamnb.errors import ConfigError, JournalError, LogError, SnapshotError, StreamnbError
 
 _COMMAND = re.compile(
-    r"\bstreamnb (?:(?:config|dlq|journal|labels|model|snapshot|topics) [a-z]+|dashboard|doctor|explain|"
-    r"forget|inspect|label|predict|read|rebuild|replay|run|score|serve|token|verify)\b"
+    r"\bstreamnb (?:(?:config|dlq|journal|labels|model|snapshot|topics) [a-z]+|convert|dashboard|doctor|"
+    r"explain|forget|inspect|label|predict|read|rebuild|replay|run|score|serve|token|verify)\b"
     r"(?! --(?:help|config)\b)"
 )
 

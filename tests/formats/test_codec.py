@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.events import (
+    CONVERSION_REASONS,
     DETECTORS,
     LABEL_REASONS,
     REASONS,
@@ -131,6 +132,7 @@ def test_the_malformed_events_are_many_and_cover_every_reason():
         TOO_MANY_CLASSES,
         "label-record",
         *LABEL_REASONS,
+        *CONVERSION_REASONS,
     }
 
 

@@ -23,6 +23,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from streamnb.config import Config
+from streamnb.conversion.source_metrics import SourceMetrics
 from streamnb.engine.ports import Partition
 from streamnb.engine.processing.counters import Counters
 from streamnb.engine.sensor import Committed, WorkerState
@@ -579,6 +580,10 @@ def test_the_page_lists_every_metric_and_no_other():
     webhooks.messages.labels("desk", "delivered").inc()
     for gauge in (webhooks.sending, webhooks.failures, webhooks.behind):
         gauge.labels("desk").set(0)
+    sources = SourceMetrics(registry)
+    sources.records.labels("crm", "events").inc()
+    for gauge in (sources.converting, sources.behind):
+        gauge.labels("crm").set(0)
     families = {
         sample.name if family.type != "histogram" else family.name: (family.type, set(sample.labels) - {"le"})
         for family in [*parse(exposed(sensor)), *parse(generate_latest(registry).decode())]
