@@ -11,7 +11,8 @@ r"""Parser and evaluation of textual queries to a joint table.
     smart independent of prepared given study  the same question; several names are separated by commas
 
 Names and values are written plainly, or in double quotes if they begin or end with a space, contain one of
-``, | = ( ) "``, are the word "or", begin with "not ", or end with "!". A comma binds tighter than `or`.
+``, | = ( ) "``, contain the word "and" or "or", begin with "not ", or end with "!". `and` is a comma, which
+binds tighter than `or`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from streamnb.toolbox.bayesian_network.independence import Independence
 from streamnb.toolbox.bayesian_network.joint_table import JointTable, Summand
 
 _TOKEN = re.compile(
-    r'\s*(?:"((?:[^"\\]|\\.)*)"|(_\|_)|(or(?=\s|$)|[,|=()])|([^,|=()"]+?)(?=\s*(?:_\|_|[,|=()"]|\sor(?:\s|$)|$)))\s*'
+    r'\s*(?:"((?:[^"\\]|\\.)*)"|(_\|_)|((?:and|or)(?=\s|$)|[,|=()])|([^,|=()"]+?)(?=\s*(?:_\|_|[,|=()"]|\s(?:and|or)(?:\s|$)|$)))\s*'
 )
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _WORDS = (
@@ -231,7 +232,8 @@ def _tokens(text: str, part: str) -> list[tuple[str, bool]]:
         if quoted is not None:
             found.append((re.sub(r"\\(.)", r"\1", quoted), True))
         else:
-            found.append((next(one for one in plain if one is not None).strip(), False))
+            word = next(one for one in plain if one is not None).strip()
+            found.append(("," if word == "and" else word, False))
         at = match.end()
     return found
 

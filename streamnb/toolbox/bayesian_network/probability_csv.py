@@ -6,6 +6,7 @@ import csv
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 from streamnb.errors import ConfigError
 from streamnb.toolbox.bayesian_network.joint_table import JointTable
@@ -71,9 +72,11 @@ def _place(header: Sequence[str], column: str | None) -> int:
 
 def _number(row: int, column: str, cell: str) -> float:
     try:
-        number = float(cell)
-    except ValueError:
+        number = float(Fraction(cell) if "/" in cell else cell)
+    except (ValueError, ZeroDivisionError, OverflowError):
         number = math.nan
     if not 0.0 <= number < math.inf:
-        raise ConfigError(f"row {row}: {column} is {cell!r}; expected a number of 0 or more")
+        raise ConfigError(
+            f"row {row}: {column} is {cell!r}; expected a number of 0 or more, such as .25 or 1/4"
+        )
     return number

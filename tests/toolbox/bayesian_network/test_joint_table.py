@@ -325,12 +325,31 @@ MONTY = """car,opened,probability
         ("car!=1 or opened!=2", 5 / 6),
         ("car!=1, opened!=2", 1 / 3),
         ("not car!=1", 1 / 3),
+        ("car=2 and opened=3", 1 / 3),
+        ("P(car!=1 and opened=2 or car=1 and opened=3)", 1 / 2),
+        ("car=2 | not car=3 and opened=3", 2 / 3),
     ],
 )
 def test_negation_and_a_variable_on_both_sides(query, p):
     table = read_joint_table(MONTY.splitlines(keepends=True), normalise=True)
     (row,) = answer(table, parse_query(query)).rows
     assert row.probability == pytest.approx(p)
+
+
+def test_probabilities_may_be_fractions():
+    """The doors' weights of 6, as the sixths that they are."""
+    sixths = MONTY.replace(",1\n", ",1/6\n").replace(",2\n", ",1/3\n")
+    found = read_joint_table(sixths.splitlines(keepends=True))
+    counted = read_joint_table(MONTY.splitlines(keepends=True), normalise=True)
+    assert found.probability({"car": "2"}, given={"opened": "3"}) == pytest.approx(2 / 3)
+    assert found.probabilities == pytest.approx(counted.probabilities)
+
+
+def test_the_word_and_in_quotes_is_a_name():
+    assert parse_query('"rock and roll"=yes').names == ["rock and roll"]
+    assert parse_query("sand=and1 and andy").asked == ((("sand", "and1"), ("andy", None)),)
+    words, sign = "smart and study independent of prepared", "smart, study _|_ prepared"
+    assert parse_query(words) == parse_query(sign)
 
 
 def test_a_variable_on_both_sides_has_a_row_for_each_value():
@@ -372,6 +391,9 @@ def test_any_text_is_a_question_or_is_refused(text):
         ("a,p\nx,.5\ny\n", "row 2: expected 2 cells, found 1"),
         ("a,p\nx,.5\ny,half\n", "row 2: p is 'half'; expected a number of 0 or more"),
         ("a,p\nx,-1\n", "row 1: p is '-1'"),
+        ("a,p\nx,1/0\n", "row 1: p is '1/0'; expected a number of 0 or more, such as .25 or 1/4"),
+        ("a,p\nx,-1/4\n", "row 1: p is '-1/4'"),
+        ("a,p\nx,1/3/3\n", "row 1: p is '1/3/3'"),
         ("a,p\nx,inf\n", "row 1: p is 'inf'"),
         ("a,p\nx,nan\n", "row 1: p is 'nan'"),
         ("a,b,p\nx,y,.5\nx,z,.25\nx,y,.25\n", "row 3: the same combination as in row 1: x, y"),
