@@ -30,7 +30,10 @@ _KINDS = {MULTINOMIAL: "multinomial", BERNOULLI: "bernoulli", NOMINAL: "nominal"
 
 
 class Gaussian(NamedTuple):
-    """Mean and variance of a class, as predictions use them (see `gaussian_factors`)."""
+    """Mean and variance of a class, as predictions use them (see `gaussian_factors`).
+
+    `class_moments` returns the maximum likelihood estimates, with the variance sum (x - mu)^2 / n.
+    """
 
     mean: float
     variance: float
@@ -136,7 +139,7 @@ def _tables(
         n = int(n_values)
         yield (
             (kind, name),
-            DiscreteParameters(_KINDS[kind], found, how.s / UNIT, how.S / UNIT, n, per_event),
+            DiscreteParameters(_KINDS[kind], found, float(how.s / UNIT), float(how.S / UNIT), n, per_event),
         )
 
 

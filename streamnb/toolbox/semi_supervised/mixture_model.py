@@ -53,7 +53,8 @@ class MixtureModel(Savable, base.Clusterer):  # type: ignore[misc]  # River is u
         n_components: number of components; they are called 0, 1, ...
         window: number of newest events that EM revisits; at least `warmup`.
         revisits: number of window events that are learned again after each event, the oldest first.
-        warmup: number of events that are kept before the components begin; at least `n_components`.
+        warmup: number of events that are kept before the components begin; at least `n_components`. Numbers
+            need 10 or more for each component: with fewer, smoothed variances keep components alike.
         starts: number of draws of seeds, of which the best is kept.
         seed: seed of the counter-based generator.
 

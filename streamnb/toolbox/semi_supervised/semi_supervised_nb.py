@@ -38,6 +38,7 @@ from streamnb.models.interface.stream_model import Corrections, Events, Labels, 
 from streamnb.models.mixture.bayes_optimal_classifier import BayesOptimalClassifier
 from streamnb.models.naive_bayes.generation import Drawn
 from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
+from streamnb.models.naive_bayes.parameters import Parameters
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.toolbox.semi_supervised.em_window import EventWindow, WindowEvent, as_plain
 from streamnb.toolbox.semi_supervised.responsibilities import (
@@ -183,6 +184,15 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Return P(v | x) of every class v with examples; they sum to 1. Empty before any learning."""
         return self.model.predict_proba_one(x)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters; see `NaiveBayes.n_parameters`."""
+        return self.model.n_parameters
+
+    def parameters(self) -> Parameters:
+        """Return P(c_j), and P(a | c_j) of each attribute; see `NaiveBayes.parameters`."""
+        return self.model.parameters()
 
     def sample(self, n: int, seed: int = 0, first: int = 0, length: int | None = None) -> list[Drawn]:
         """Draw events with their labels: a component by P(c_j), then x by P(x | c_j); see `NaiveBayes`."""

@@ -55,6 +55,10 @@ def by_parameters(parameters, x, label):
     return found
 
 
+def test_they_print_as_plain_numbers():
+    assert "np." not in repr(play_tennis(m=2.0).parameters())
+
+
 @given(EVENTS, SMOOTHING, st.sampled_from(["multinomial", "bernoulli"]))
 def test_the_product_of_the_parameters_is_the_joint_likelihood(events, smoothing, event_model):
     model = NaiveBayes(event_model=event_model, **smoothing)

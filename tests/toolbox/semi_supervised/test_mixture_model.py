@@ -196,6 +196,16 @@ def test_a_restored_state_continues_alike(n):
         MixtureModel(GaussianNB(), 2, window=150).load_state(*model.state())
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_ten_numbers_for_each_component_separate_them(seed):
+    rng = np.random.default_rng(seed)
+    model = MixtureModel(GaussianNB(), 2, warmup=20)
+    for i in range(20):
+        model.learn_one({"x": float(rng.normal(5.0 * (i % 2)))})
+    means = sorted(one.mean for one in model.parameters().continuous["x"].values())
+    assert means == pytest.approx([0.0, 5.0], abs=1.0)
+
+
 def test_equal_seeds_learn_alike():
     one, same = (learned(GaussianNB, numbers(120), seed=3)[0] for _ in range(2))
     assert digest(one) == digest(same)

@@ -354,6 +354,20 @@ def test_pruning_empties_the_window():
 # -- evidence ---------------------------------------------------------------------------------------------
 
 
+def test_parameters_are_those_of_labels_and_expected_labels():
+    model = SemiSupervisedNB(CategoricalNB(), unlabelled_weight=1.0)
+    for wind, label in [("weak", "yes"), ("strong", "no"), ("weak", None), ("strong", None)]:
+        model.learn_one({"wind": wind}, label)
+    shares = [one["yes"] for one in model.responsibilities()]
+    weak = 1.0 + sum(share for share, wind in zip(shares, ("weak", "strong"), strict=True) if wind == "weak")
+    own = model.parameters()
+    assert own.prior["yes"] == pytest.approx((1.0 + sum(shares)) / 4.0)
+    assert own.discrete["wind"].table["yes"]["weak"] == pytest.approx(
+        (weak + 1.0) / (1.0 + sum(shares) + 2.0)
+    )
+    assert model.n_parameters == 3
+
+
 def test_log_evidence_sums_the_components():
     rng = np.random.default_rng(1)
     model = SemiSupervisedNB(mixed_model())
