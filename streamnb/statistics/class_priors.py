@@ -24,7 +24,10 @@ def check_prior(prior: Prior) -> None:
         if not all(lies_between(0.0, w, LARGEST_DOUBLE) for w in weights) or not any(weights):
             raise ValueError("given priors must be finite, not negative and not all zero")
     elif not isinstance(prior, str) or prior not in _MODES:
-        raise ValueError(f"prior must be 'learned', 'uniform' or a mapping, not {brief(repr(prior))}")
+        raise ValueError(
+            f"prior must be 'learned', 'uniform' or a mapping, not {brief(repr(prior))}. "
+            "To smooth frequencies, `learn_one({}, label, w)` adds w to the count of a label"
+        )
 
 
 def prior_mode(prior: Prior) -> int:

@@ -98,7 +98,10 @@ class SequentialPosterior(SavableValue):
             raise ValueError(f"switching_rate must be at least 0 and below 1, got {switching_rate}")
         self._place = {h: i for i, h in enumerate(hypotheses)}
         if len(self._place) < len(hypotheses):
-            raise ValueError("a hypothesis occurs twice")
+            raise ValueError(
+                "a hypothesis occurs twice: a list names hypotheses of equal weight, and a mapping has "
+                "the weight of each, {'h1': 0.1, 'h2': 0.9}"
+            )
         self.weights = start(relative)
         """State of the posterior, not a copy."""
         self.switching_rate = float(switching_rate)

@@ -106,7 +106,8 @@ class Dag:
             if parent not in self.number:
                 known = ", ".join(map(repr, self.names))
                 raise ValueError(
-                    f"parents of {name!r}: {parent!r} is not a variable; the variables are {known}"
+                    f"parents of {name!r}: {parent!r} is not a variable; the variables are {known}. "
+                    "Parents are variable -> list of its parents, [] for none"
                 )
         if len(set(given)) < len(given):
             raise ValueError(f"parents of {name!r}: one of {list(given)!r} is named twice")

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 from streamnb.toolbox.posterior.conjugate import log_coefficient, whole_counts
 
 _SUM = 1e-9
 
+Numbers = Mapping[Hashable, float] | Sequence[float]
 
-def log_multinomial_pmf(counts: Mapping[Hashable, float], chances: Mapping[Hashable, float]) -> float:
+
+def log_multinomial_pmf(counts: Numbers, chances: Numbers) -> float:
     """Return log P(these counts, in any order) of n independent draws, in nats.
 
         n! / (n_1! ... n_k!)  p_1^n_1 ... p_k^n_k        0^0 = 1
 
     Args:
-        counts: how often each outcome occurred; an outcome left out has 0.
-        chances: probability by outcome; they sum to 1.
+        counts: how often each outcome occurred; an outcome left out has 0. The outcomes of a sequence are its
+            places, from 0.
+        chances: probability of each outcome, in the same form; they sum to 1.
 
     Returns:
         The logarithm; -inf if an outcome of chance 0 occurred.
@@ -35,6 +38,7 @@ def log_multinomial_pmf(counts: Mapping[Hashable, float], chances: Mapping[Hasha
         >>> log_multinomial_pmf({"H": 3}, {"H": 1.0, "T": 0.0})
         0.0
     """
+    counts, chances = _by_outcome(counts), _by_outcome(chances)
     for outcome, p in chances.items():
         if not 0.0 <= p <= 1.0:
             raise ValueError(f"the chance of {outcome!r} must lie between 0 and 1, not {p!r}")
@@ -48,6 +52,10 @@ def log_multinomial_pmf(counts: Mapping[Hashable, float], chances: Mapping[Hasha
         return -math.inf
     logs = [n * math.log(chances[outcome]) for outcome, n in of_each.items() if n]
     return math.fsum([log_coefficient(of_each.values()), *logs])
+
+
+def _by_outcome(numbers: Numbers) -> Mapping[Hashable, float]:
+    return numbers if isinstance(numbers, Mapping) else dict(enumerate(numbers))
 
 
 def log_binomial_pmf(successes: float, n: float, p: float) -> float:

@@ -400,6 +400,7 @@ def test_long_streams_and_the_heaviest_weights_stay_exact():
         ({"parents": {"a": ["b"], "b": ["a"]}}, "form a cycle: 'a' <- 'b' <- 'a'|'b' <- 'a' <- 'b'"),
         ({"parents": {"a": ["a"]}}, "form a cycle: 'a' <- 'a'"),
         ({"parents": {"a": ["c"], "b": []}}, "parents of 'a': 'c' is not a variable; the variables are 'a', 'b'"),
+        ({"parents": {"a": [0, 1], "b": [0, 1]}}, "Parents are variable -> list of its parents"),  # its values
         ({"parents": {"a": [], "b": ["a", "a"]}}, "named twice"),
         ({"parents": {"a": [], "b": "a"}}, "expected a list of names, not 'a'"),
         ({"parents": {"a": []}, "alpha": -1}, "alpha must be 0 or lie between"),

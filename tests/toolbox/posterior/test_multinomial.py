@@ -24,6 +24,7 @@ def test_the_pmf_is_the_sum_over_all_sequences_with_these_counts(chances, n):
     for counts, p in exact.items():
         found = log_multinomial_pmf(dict(zip(chances, counts, strict=True)), chances)
         assert math.exp(found) == pytest.approx(float(p), rel=1e-13)
+        assert log_multinomial_pmf(counts, list(chances.values())) == found
     assert sum(exact.values()) == pytest.approx(1)
 
 
@@ -45,6 +46,7 @@ def test_a_binomial_sums_to_1_and_has_certain_ends(p):
         (lambda: log_multinomial_pmf({"a": 1}, {"a": 1.5, "b": -0.5}), "between 0 and 1"),
         (lambda: log_multinomial_pmf({"z": 1}, {"a": 1.0}), "'z' has no chance"),
         (lambda: log_multinomial_pmf({"a": 0.5}, {"a": 1.0}), "a whole number"),
+        (lambda: log_multinomial_pmf([1, 2, 3], [0.5, 0.5]), "2 has no chance"),
         (lambda: log_binomial_pmf(4, 3, 0.5), "a whole number"),
         (lambda: log_binomial_pmf(1, 3, math.nan), "between 0 and 1"),
     ],
