@@ -19,6 +19,7 @@ import streamnb
 from streamnb import (
     BayesianNetworkClassifier,
     BayesOptimalNB,
+    BernoulliNB,
     BetaBernoulli,
     CategoricalNB,
     GaussianNB,
@@ -29,6 +30,7 @@ from streamnb import (
     MultinomialNB,
     NaiveBayes,
     Nominal,
+    SequentialPosterior,
     Text,
     log_binomial_pmf,
 )
@@ -241,12 +243,32 @@ def test_one_variance_of_one_number_is_linear_discriminant_analysis():
 
 
 def test_a_smoothed_class_prior():
-    """(n_v + 1) / (n + K): priors are weights that may be replaced at any time."""
-    model = CategoricalNB()
-    for label, n in (("yes", 9), ("no", 5)):
-        model.learn_one({}, label, n)
-    model.prior = {label: n + 1 for label, n in model.class_weights.items()}
-    assert model.predict_proba_one({}) == pytest.approx({"yes": 10 / 16, "no": 6 / 16})
+    """(n_v + m p_v) / (n + m), and no other table changes, by an event without attributes of each label."""
+    for make, x, m, p in (
+        (CategoricalNB, {"wind": "weak"}, 2.0, {"yes": 0.5, "no": 0.5}),  # Laplace
+        (MultinomialNB, "good fun", 4.0, {"yes": 0.75, "no": 0.25}),
+        (BernoulliNB, "good fun", 4.0, {"yes": 0.75, "no": 0.25}),
+        (GaussianNB, {"size": 3.0}, 2.0, {"yes": 0.5, "no": 0.5}),
+    ):
+        plain, model = make(), make()
+        for label, share in p.items():
+            model.learn_one({}, label, m * share)
+        for label, n in (("yes", 9), ("no", 5)):
+            for i in range(n):
+                event = {"size": 3.0 + i} if "size" in x else x
+                model.learn_one(event, label)
+                plain.learn_one(event, label)
+        own = model.parameters()
+        assert own.prior == pytest.approx(
+            {"yes": (9 + m * p["yes"]) / (14 + m), "no": (5 + m * p["no"]) / (14 + m)}
+        )
+        assert own.continuous == plain.parameters().continuous
+        assert {name: one.table for name, one in own.discrete.items()} == {
+            name: one.table for name, one in plain.parameters().discrete.items()
+        }
+        assert model.n_parameters == plain.n_parameters
+    with pytest.raises(ValueError, match=r"`learn_one\(\{\}, label, w\)` adds w"):
+        CategoricalNB(prior="smoothed")
 
 
 SENTENCES = [
@@ -302,6 +324,12 @@ def test_row_23_the_lift_of_a_readers_taste(streams):
     assert (f"{base:.0%}", f"{found:.1f}") == tuple(
         re.findall(r"(\d+%) of all.*?lift of (\d\.\d)", PAGE, re.DOTALL)[0]
     )
+
+
+def test_the_priors_of_the_candy_boxes_belong_to_names():
+    """A list is one of hypotheses: .1, .2, .4, .2, .1 alone would name two of them twice."""
+    with pytest.raises(ValueError, match="a mapping has the weight"):
+        SequentialPosterior([0.1, 0.2, 0.4, 0.2, 0.1])
 
 
 def test_every_item_of_the_page_has_code_and_a_test():

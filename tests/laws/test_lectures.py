@@ -191,6 +191,16 @@ def test_row_1_monty_hall(picked, opened):
     assert posterior.map() == other
 
 
+def test_row_1_monty_hall_as_the_joint_table_of_the_page(tmp_path, monkeypatch, capsys):
+    (table,) = re.findall(r"^```csv\n(car.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    (query,) = re.findall(r"^streamnb joint monty.csv \"(.*)\"$", PAGE.read_text(), re.MULTILINE)
+    (tmp_path / "monty.csv").write_text(table)
+    monkeypatch.chdir(tmp_path)
+    assert main(["joint", "monty.csv", query, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["answers"][0]["rows"]
+    assert row["probability"] == pytest.approx(2 / 3)
+
+
 def test_row_9_play_tennis():
     model = play_tennis(alpha=0)
     weights = model.class_weights

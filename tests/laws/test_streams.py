@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,6 +71,28 @@ def test_twenty_newsgroups_as_joachims_did(streams, alpha, at_least):
         *("--set", "model.prune.drop_most_frequent=100", "--set", "model.prune.min_count=3"),
     )
     assert got >= at_least
+
+
+@pytest.mark.storm
+def test_four_groups_of_newsgroups(streams, tmp_path):
+    """The command of docs/lectures.md: a high-level group for each of 17 newsgroups, and none for three."""
+    page = (Path(__file__).parents[2] / "docs" / "lectures.md").read_text()
+    said, command = re.findall(
+        r"articles, (\d+)% of the rest are right:\n\n```sh\nstreamnb evaluate (.*)\n", page
+    )[0]
+    with gzip.open(streams / "20news_bydate.jsonl.gz", "rt") as lines:
+        names = {json.loads(line)["label"] for line in lines}
+    groups = {name: name.split(".")[0] for name in names}
+    of_four = {
+        name: group if group in {"comp", "rec", "sci", "talk"} else None for name, group in groups.items()
+    }
+    assert list(of_four.values()).count(None) == 3
+    (tmp_path / "groups.json").write_text(json.dumps(of_four))
+    where = {
+        "20news_bydate.jsonl.gz": streams / "20news_bydate.jsonl.gz",
+        "groups.json": tmp_path / "groups.json",
+    }
+    assert f"{accuracy(*(where.get(word, word) for word in command.split())):.0%}" == f"{said}%"
 
 
 @pytest.mark.parametrize(

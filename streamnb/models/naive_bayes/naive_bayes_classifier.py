@@ -178,6 +178,8 @@ class NaiveBayes(SmoothedModel):
         p: prior estimate of the m-estimate; None is uniform over the values declared or seen. It must
             sum to 1 over declared values.
         prior: "learned" (frequency), "uniform", or label -> relative weight (labels left out get 0).
+            For smoothed frequencies, (n_v + m p_v) / (n + m), call ``learn_one({}, v, w=m * p_v)`` once for
+            each label.
         event_model: default for texts, "multinomial" or "bernoulli".
 
     Examples:

@@ -181,7 +181,8 @@ class CategoricalNB(NaiveBayes):
         alpha: added to every count (m = alpha k, p = 1 / k, with k the number of values of the field that are
             declared or seen).
         m: use the m-estimate in place of alpha.
-        p: prior estimate of the m-estimate; None is 1 / k.
+        p: prior estimate of the m-estimate; None is 1 / k. For a p of each value use
+            ``BayesianNetworkClassifier(attributes={"wind": Nominal(m=2, p={"weak": 0.7, "strong": 0.3})})``.
         prior: "learned", "uniform", or label -> relative weight.
         attributes: name -> `Nominal`, for attributes with declared values or their own smoothing.
 
@@ -258,6 +259,8 @@ class GaussianNB(NaiveBayes):
     H. Values that differ only by rounding (a standard deviation of at most 8 eps |mean|) have no spread. One
     value of 1e12 among values near 1 dominates a variance for good: clip values to their known range
     (``min(max(x, low), high)``) in learning and in predicting.
+
+    With one variance for all classes, the classifier is ``linear_view(label, covariance="tied")``.
 
     Args:
         prior: "learned", "uniform", or label -> relative weight.
