@@ -29,6 +29,7 @@ import time
 import traceback
 from pathlib import Path
 
+from streamnb.persistence.platform_fingerprint import fingerprint
 from tests import ROOT
 from tests.golden import golden_models
 from tests.golden.golden_cases import ASKS, CASES
@@ -46,6 +47,8 @@ class Frozen:
     def __init__(self):
         command = [sys.executable, "-m", "tests.golden.rewrite", "--answer"]
         environment = os.environ | {"COLUMNS": "100", "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)}
+        if fingerprint()["cpu_level"] in {"x86-64-v3", "x86-64-v4"}:
+            environment["OPENBLAS_CORETYPE"] = "Haswell"  # sums of one order on processors of both levels
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
