@@ -28,6 +28,17 @@ def test_a_life_leaves_behind_what_it_did(frozen, name, request):
         _same(f"{file} > {name}", golden, found[rewrite.LIVES[file]])
 
 
+@pytest.mark.storm_for(
+    *(
+        "naive Bayes",
+        "mixture",
+        "semi-supervised",
+        "logistic regression",
+        "hidden Markov",
+        "Bayesian network",
+    ),
+    *("late labels, mixture", "decisions", "drift", "quarantine and aliases"),
+)
 @pytest.mark.parametrize("name", ON_KAFKA)
 def test_a_life_on_kafka_leaves_behind_the_same(frozen, broker, name):
     found = frozen.life(name, f"kafka://{broker.address}", f"g{next(NUMBERS)}-")

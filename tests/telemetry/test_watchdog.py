@@ -309,6 +309,7 @@ def make(own, tmp_path):
         one.close()
 
 
+@pytest.mark.storm
 def test_a_broker_that_is_silent_is_waited_for(own, make):
     """Each request ends at its timeout, well before a hang, and each time the loop shows that it is alive."""
     program = make("3m", "10s")  # a session that outlives the silence

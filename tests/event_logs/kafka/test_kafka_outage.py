@@ -239,6 +239,7 @@ def await_predictions(program, number, learner):
 # -- down at the start ------------------------------------------------------------------------------------
 
 
+@pytest.mark.storm
 def test_a_cluster_that_is_down_is_waited_for_given_up_or_left(make, cluster, events):
     patient, impatient = make(), make(kafka={"give_up_after": "3s"})
     patient.run("replay", events)
@@ -308,6 +309,7 @@ def test_a_learner_and_a_producer_outlive_an_outage(make, cluster, events, leave
     prove_exactly_once(program, RAWS)
 
 
+@pytest.mark.storm
 def test_a_cluster_that_is_gone_for_good_is_given_up_and_nothing_claimed_that_is_not(make, cluster, events):
     program = make(kafka={"give_up_after": "3s", "transaction_timeout": "5s"})
     learner = program.start("run")
@@ -346,6 +348,7 @@ def test_a_partition_without_a_leader_is_waited_for():
     assert type(translate(errors.UnknownBrokerIdError(-1))) is Unavailable
 
 
+@pytest.mark.storm
 def test_a_standby_outlives_a_cluster_that_is_gone_for_longer_than_any_election(make, cluster, events):
     """Its learner was killed, and the broker is, while the group has still to find out."""
     program = make(log={"session_timeout": "30s"})
@@ -398,6 +401,7 @@ def test_a_commit_that_is_cut_at_any_step_is_made_once(make, cluster, settings):
     prove_exactly_once(program, RAWS[: (len(TRAPS) + 2) * BATCH])
 
 
+@pytest.mark.storm
 def test_connections_that_freeze_or_end_at_any_moment_do_no_harm(make, cluster, events):
     seed = random.SystemRandom().randrange(1 << 32)
     print("seed", seed)  # noqa: T201  for whoever looks into a failure

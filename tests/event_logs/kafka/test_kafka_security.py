@@ -371,7 +371,7 @@ def test_who_is_not_let_in_is_told_why_at_once(program, secured_broker, broker, 
 # -- what is not allowed ----------------------------------------------------------------------------------
 
 
-@pytest.mark.storm_for("librdkafka")
+@pytest.mark.storm_for("librdkafka", "topic-events-read", "topic-predictions-write", "topic-metrics-write")
 @pytest.mark.parametrize(
     ("missing", "library"),
     [(acl, "kafka-python") for acl in ACLS] + [(acl, "librdkafka") for acl in ACLS if acl[1] is None],

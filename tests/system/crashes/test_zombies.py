@@ -247,6 +247,7 @@ def test_a_zombie_at_any_step_on_kafka(kafka_stages):
     assert failures(attempt, points, AT_ONCE) == {}
 
 
+@pytest.mark.storm
 def test_a_zombie_that_recovers_is_fenced_on_kafka(kafka_stages):
     seams = ["recover", "find snapshot", "load snapshot", "read journal", "read slice", "process", "seek"]
     points = a_few([(seam, 0, when) for seam in seams for when in ("before", "after")], 2)
@@ -261,6 +262,7 @@ def test_a_zombie_that_recovers_is_fenced_on_kafka(kafka_stages):
     assert failures(attempt, points, AT_ONCE) == {}
 
 
+@pytest.mark.storm
 def test_a_zombie_that_was_about_to_end_does_no_harm_on_kafka(kafka_stages):
     kafka_stages.prepare(4)
     about_to_end(kafka_stages, "os.rename", "close")

@@ -76,7 +76,7 @@ def event(i, text, label):
     return json.dumps({"id": f"e{i}", "text": text, "label": label}).encode()
 
 
-@pytest.mark.storm_for("sqlite")
+@pytest.mark.storm
 def test_a_label_for_each_event_each_with_a_word_of_its_own(learn, request):
     """What takes memory is the learner's, whatever the log; on a broker predictions grow until they name 1,000."""
     number = 6000 if request.node.callspec.params["learn"] == "sqlite" else 1500

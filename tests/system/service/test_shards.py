@@ -227,7 +227,7 @@ def test_every_merge_is_a_sum_of_what_shards_have_committed_whoever_is_killed(st
     merger.stop().output()
 
 
-@pytest.mark.thorough_for("twice", "ahead", "less")
+@pytest.mark.storm_for("twice", "ahead", "less")
 @pytest.mark.parametrize("fault", ["", TWICE, AHEAD, LESS], ids=["none", "twice", "ahead", "less"])
 def test_a_sum_that_is_none_is_found(shards, fault):
     """Negative controls of the test before, and one that is right."""
