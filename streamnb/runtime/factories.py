@@ -47,7 +47,6 @@ from streamnb.persistence.platform_fingerprint import fingerprint
 from streamnb.persistence.snapshot_folder import Damaged, SnapshotFolder
 from streamnb.persistence.snapshot_mirror import SnapshotMirror
 from streamnb.runtime import context
-from streamnb.runtime.kernel_warmup import warm
 from streamnb.runtime.mapped_memory import machine_memory, mapped_beyond
 from streamnb.runtime.topic_guard import loss_message
 from streamnb.runtime.warmup import rehearse
@@ -420,6 +419,8 @@ def warm_up(
     """
     started = time.monotonic()
     if config is None:
+        from streamnb.runtime.kernel_warmup import warm  # noqa: PLC0415  it loads the toolbox
+
         warm()
     else:
         rehearsed = learner(config)
