@@ -7,7 +7,11 @@ without presence that is not set has its default, as a producer that wrote 0 lea
 from __future__ import annotations
 
 import math
+import re
+import subprocess
+import sys
 import tempfile
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,8 +20,8 @@ from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.values.json_conversion import bytes_text
 
 try:
+    import grpc_tools.protoc  # noqa: F401  it is run below
     from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message, message_factory
-    from grpc_tools import protoc
 except ImportError as error:
     raise ConfigError(
         f"Protobuf records need protobuf and grpcio-tools ({error}): pip install 'streamnb[registry]'"
@@ -25,6 +29,8 @@ except ImportError as error:
 
 _MOST_VARINT = 10  # bytes
 _FILE = "value.proto"
+_FILE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}(/[A-Za-z0-9_.-]{1,200}){0,20}")
+_PROTOC_SECONDS = 60.0
 _WRAPPED = "value"
 _NS = 1e9
 
@@ -55,21 +61,47 @@ def protobuf_decoder(text: str, references: Mapping[str, str]) -> Callable[[byte
 
 
 def _compiled(text: str, references: Mapping[str, str]) -> Sequence[Any]:
-    """Return the descriptors of a schema's file, the last one, and of the files that it imports."""
+    """Return the descriptors of a schema's file, the last one, and of the files that it imports.
+
+    protoc runs in a process of its own: whatever a schema does to it ends that process alone. Serializers of
+    Python register a descriptor in base64 instead of text, and not every registry translates it.
+    """
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
+        sources, given, out = root / "sources", root / "given", root / "descriptors"
+        sources.mkdir()
+        known = descriptor_pb2.FileDescriptorSet()
         for name, content in {**references, _FILE: text}.items():
-            path = (root / name).resolve()
-            if not path.is_relative_to(root):
+            path = sources / name
+            if not _FILE_NAME.fullmatch(name) or not path.resolve().is_relative_to(sources):
                 raise MalformedEvent("undecodable", "$", f"a Protobuf schema imports {name[:100]!r}")
+            if (described := _described(content)) is not None:
+                described.name = name
+                known.file.append(described)
+                continue
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
-        out, included = root / "descriptors", Path(protoc.__file__).parent / "_proto"
-        flags = [f"-I{root}", f"-I{included}", "--include_imports", f"--descriptor_set_out={out}"]
-        if protoc.main(["protoc", *flags, _FILE]) != 0:
-            raise MalformedEvent("undecodable", "$", "a Protobuf schema that protoc does not compile")
+            path.write_text(content, encoding="utf-8")
+        flags = [f"-I{sources}", "--include_imports", f"--descriptor_set_out={out}"]
+        if known.file:
+            given.write_bytes(known.SerializeToString())
+            flags.append(f"--descriptor_set_in={given}")
+        command = [sys.executable, "-m", "grpc_tools.protoc", *flags, _FILE]
+        done = subprocess.run(command, capture_output=True, timeout=_PROTOC_SECONDS, check=False)  # noqa: S603
+        if done.returncode != 0:
+            why = done.stderr.decode(errors="replace").strip().rpartition("\n")[2].replace(f"{sources}/", "")
+            text = f"a Protobuf schema that protoc does not compile: {why[:300]}"
+            raise MalformedEvent("undecodable", "$", text)
         files: Sequence[Any] = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file
         return files
+
+
+def _described(content: str) -> Any:
+    """Return the descriptor of a file in base64; None for the text of a schema."""
+    try:
+        found = descriptor_pb2.FileDescriptorProto.FromString(b64decode(content, validate=True))
+    except (ValueError, message.DecodeError):
+        return None
+    return found if found.message_type else None
 
 
 class _MessageTypes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from streamnb.config.source_config import SourceConfig
 from streamnb.conversion.schema_decoders import json_decoded
 from streamnb.conversion.schema_registry import SchemaRegistry
 from streamnb.engine.ports import NewRecord, Record
-from streamnb.errors import MalformedEvent
+from streamnb.errors import MalformedEvent, StreamnbError
 from streamnb.events import DeadLetter
 from streamnb.formats.change_envelopes import (
     CHANGES,
@@ -24,7 +24,7 @@ from streamnb.formats.change_envelopes import (
     debezium_change,
 )
 from streamnb.formats.connect_values import struct_converter
-from streamnb.formats.dead_letter_record import dead_letter_record
+from streamnb.formats.dead_letter_record import dead_letter_record, letter_limit
 from streamnb.formats.event_columns import encoded
 from streamnb.formats.row_events import RowColumns, RowEvents, key_id
 from streamnb.formats.schema_frames import KEY_HEADER, VALUE_HEADER, schema_frame
@@ -48,6 +48,7 @@ class RecordConverter:
         counts: number of outputs and passed records, by result.
         floor: no later label has an earlier time, in seconds since the epoch. A row of a snapshot has the
             time at which it was read. Changes that follow it may have been committed before that time.
+        sizes: maximum bytes of a record with its key, of topics that have such a limit.
     """
 
     def __init__(
@@ -61,8 +62,10 @@ class RecordConverter:
         self._limits = config.events.max_bytes, config.events.letter_bytes
         self._columns = RowColumns(source.id, source.label, source.text, source.ts, source.drop)
         self._rows = RowEvents(self._columns, source.name, notice)
+        self._awaited = {*filter(None, (source.label, source.text, source.ts)), *source.drop}
         self.counts: Counter[str] = Counter()
         self.floor = 0.0
+        self.sizes: Mapping[str, int] = {}
 
     def outputs(self, record: Record) -> list[NewRecord]:
         """Return what a record becomes: events, labels or a dead letter; none if it has no meaning.
@@ -75,13 +78,43 @@ class RecordConverter:
             if not record.value:
                 self.counts[TOMBSTONES] += 1
                 return []
-            found = list(self._converted(record))
+            found = self._fitting(self._readable(record))
         except MalformedEvent as error:
+            self._notice(error.reason, "letter")
             found = [(LETTERS, self._letter(record, error))]
         self.counts.update(kind for kind, _ in found)
         if not found:
             self.counts[OTHERS] += 1
         return [output for _, output in found]
+
+    def _readable(self, record: Record) -> list[tuple[str, NewRecord]]:
+        """Return the outputs of a record. Raises MalformedEvent for any content that cannot be converted.
+
+        A schema, or a value with its schema inside, may hold anything, and libraries raise many types of
+        errors for it. Errors of this machine are not the record's fault.
+        """
+        try:
+            return list(self._converted(record))
+        except (StreamnbError, OSError, MemoryError):
+            raise
+        except Exception as error:
+            raise MalformedEvent(
+                "undecodable", "$", f"a value that does not fit its schema ({type(error).__name__}: {error})"
+            ) from error
+
+    def _fitting(self, found: list[tuple[str, NewRecord]]) -> list[tuple[str, NewRecord]]:
+        """Return outputs that their topics accept. Raises MalformedEvent for others."""
+        for kind, output in found:
+            size = len(output.value) + len(output.key or b"")
+            limit = min(self._limits[0], self.sizes.get(output.topic, self._limits[0]))
+            if size > limit:
+                raise MalformedEvent(
+                    "oversize",
+                    "$",
+                    f"its output in {kind} has {size:,} bytes, and {limit:,} are accepted",
+                    f"raise events.max_bytes, or max.message.bytes of topic {output.topic}, or drop columns",
+                )
+        return found
 
     def _converted(self, record: Record) -> Iterator[tuple[str, NewRecord]]:
         content = self._enveloped(record)
@@ -92,6 +125,7 @@ class RecordConverter:
             yield EVENTS, self._as_it_is(content, ts)
         else:
             cells, key = self._rows.cells(content.row), self._key(record)
+            self._look_for(cells, key)
             event_id = self._rows.id_of(cells, content.id or key_id(key))
             yield EVENTS, self._event(event_id, self._rows.event(cells, event_id, ts, _columns(key)))
 
@@ -107,6 +141,7 @@ class RecordConverter:
             if self._source.deletes == "withdraw":
                 yield LABELS, self._label(event_id, None, max(ts, self.floor))
             return
+        self._look_for(cells, key)
         if change.op == SNAPSHOT:
             self.floor = max(self.floor, ts)
         if change.op in ROWS:
@@ -115,12 +150,18 @@ class RecordConverter:
         elif change.before and self._differs(change.before, cells):
             self._notice(self._source.topic, "attributes")
         if not self._rows.knows_label(cells):
-            if self._source.label not in cells:
-                self._notice(str(self._source.label), "label")
             return
         label = self._rows.label(cells)
         if label is not None or change.op in CHANGES:
             yield LABELS, self._label(event_id, label, max(ts, self.floor))
+
+    def _look_for(self, cells: Mapping[str, Any], key: Any) -> None:
+        """Report columns with a role, or to drop, that no row had so far: their names may be misspelled."""
+        if "id" in cells and not self._columns.id and "id" not in {*self._source.drop, *_columns(key)}:
+            self._notice("id", "feature")
+        for name in self._awaited - cells.keys():
+            self._notice(name, "absent")
+        self._awaited &= self._awaited - cells.keys()
 
     def _differs(self, before: Any, cells: dict[str, Any]) -> bool:
         """Return whether a column other than the label and dropped ones changed."""
@@ -169,6 +210,14 @@ class RecordConverter:
         raw = record.key
         if not raw:
             return None
+        try:
+            return self._decoded_key(record, raw)
+        except MalformedEvent:
+            if not self._columns.id:
+                raise
+            return None  # the key has no role: other columns have the id
+
+    def _decoded_key(self, record: Record, raw: bytes) -> Any:
         if schema_frame(raw, record.headers, KEY_HEADER) is not None or raw[:1] in {b"{", b'"'}:
             return self._decoded(raw, record, KEY_HEADER)
         try:
@@ -186,16 +235,18 @@ class RecordConverter:
     def _letter(self, record: Record, error: MalformedEvent) -> NewRecord:
         """Return the dead letter of a record that cannot be converted."""
         topic, number = record.partition
-        about = [("source", self._source.name), ("detail", str(error).partition(": ")[2][:_MOST_DETAIL])]
+        about = [("source", self._source.name), ("detail", error.detail[:_MOST_DETAIL])]
         about += [("remedy", error.remedy)] if error.remedy else []
         place = topic, number, record.offset
         letter = DeadLetter(
             record.value, error.reason, error.path, *place, record.key, tuple(record.headers), tuple(about)
         )
-        return NewRecord(self._topics.dead_letters, *dead_letter_record(letter, *self._limits))
+        most, letters = self._limits[0], self._topics.dead_letters
+        limit = letter_limit(*self._limits, self.sizes.get(letters))
+        return NewRecord(letters, *dead_letter_record(letter, most, limit))
 
 
-def _columns(key: Any) -> Container[str]:
+def _columns(key: Any) -> Collection[str]:
     return key if isinstance(key, Mapping) else ()
 
 

@@ -20,6 +20,8 @@ from streamnb.values.json_conversion import bytes_text, json_value
 Decode = Callable[[bytes], Any]
 """Returns the value of encoded bytes. Raises MalformedEvent."""
 _HINT = "pip install 'streamnb[registry]'"
+_SAFE_BYTES = 1000
+"""Bytes of a recursive value that fastavro's fast reader gets: at 8,000 levels it ends the process."""
 _SCALARS = {str, bool, int, float, type(None)}
 
 
@@ -63,9 +65,46 @@ def json_decoded(body: bytes) -> Any:
         raise MalformedEvent("invalid-json", "$", str(error)) from error
 
 
+def _is_recursive(parsed: Any, named: Mapping[str, Any]) -> bool:
+    """Return whether a value may contain a value of its own type.
+
+    Raises MalformedEvent for an array of values without bytes, such as null: a few bytes would be an array
+    that fills the memory.
+    """
+    sizes: dict[str, bool | None] = {}  # name -> whether a value has bytes; None while its type is visited
+    recursive = False
+
+    def has_bytes(kind: Any) -> bool:
+        nonlocal recursive
+        if isinstance(kind, str):
+            return has_bytes(named[kind]) if kind in named else kind != "null"
+        if isinstance(kind, list):
+            return len(list(map(has_bytes, kind))) > 0  # the index of a union
+        if not isinstance(kind["type"], str):
+            return has_bytes(kind["type"])
+        if kind["type"] == "array" and not has_bytes(kind["items"]):
+            raise MalformedEvent("undecodable", "$", "an Avro schema with an array of values without bytes")
+        if kind["type"] == "map":
+            has_bytes(kind["values"])
+        if kind["type"] == "fixed":
+            return kind["size"] > 0
+        if kind["type"] not in {"record", "error"}:
+            return kind["type"] != "null"
+        name = kind["name"]
+        if name not in sizes:
+            sizes[name] = None
+            sizes[name] = sum(has_bytes(field["type"]) for field in kind["fields"]) > 0  # all are visited
+        recursive |= sizes[name] is None
+        return sizes[name] is not False
+
+    has_bytes(parsed)
+    return recursive
+
+
 def _avro_decoder(schema: RegisteredSchema) -> Decode:
     try:
         import fastavro  # noqa: PLC0415  an extra
+        from fastavro._read_py import schemaless_reader as slow_reader  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(f"Avro records need fastavro: {_HINT}") from error
     named: dict[str, Any] = {}
@@ -75,12 +114,15 @@ def _avro_decoder(schema: RegisteredSchema) -> Decode:
         parsed = fastavro.parse_schema(msgspec.json.decode(schema.text), named_schemas=named)
     except Exception as error:
         raise MalformedEvent("undecodable", "$", f"an Avro schema that cannot be read: {error}") from error
-    convert = _AvroTypes(named).converter(parsed)
+    convert, is_recursive = _AvroTypes(named).converter(parsed), _is_recursive(parsed, named)
 
     def decode(body: bytes) -> Any:
         stream = io.BytesIO(body)
         try:
-            value = fastavro.schemaless_reader(stream, parsed, None)
+            if is_recursive and len(body) > _SAFE_BYTES:
+                value = slow_reader(stream, parsed, None)
+            else:
+                value = fastavro.schemaless_reader(stream, parsed, None)
         except Exception as error:  # fastavro raises many types
             raise MalformedEvent(
                 "undecodable", "$", f"bytes that the Avro schema does not describe: {error}"

@@ -15,9 +15,14 @@ from streamnb.conversion.schema_decoders import Decode, RegisteredSchema, decode
 from streamnb.errors import ConfigError, MalformedEvent, StreamnbError, Unavailable
 
 _HINT = "pip install 'streamnb[registry]'"
-_NOT_FOUND = 404
+_HINT_PATH = (
+    ". No registry answers there: check the path of registry.url, such as /apis/ccompat/v7 of Apicurio"
+)
+_NOT_FOUND = range(40_401, 40_404)  # codes for an unknown subject, version or schema
+_NO_PAGE = 404
 _DIGEST_DIGITS = 12
-_MOST_NOTED = 150  # digests fit in the note of a position
+_MOST_NOTED = 3_800  # bytes of digests, which fit in the note of a position
+_BESIDE_A_DIGEST = 6  # quotes, a colon and a comma
 _DEEPEST = 50  # references of references
 
 
@@ -70,9 +75,12 @@ class SchemaRegistry:
                 if error.reason == "unknown-schema":
                     raise  # the schema may be registered later
                 self._decoders[schema] = error
+            except (ValueError, RecursionError) as error:
+                text = f"a schema that cannot be read: {type(error).__name__}: {error}"
+                self._decoders[schema] = MalformedEvent("undecodable", "$", text)
         found = self._decoders[schema]
         if isinstance(found, MalformedEvent):
-            raise MalformedEvent(found.reason, found.path, str(found), found.remedy) from found
+            raise MalformedEvent(found.reason, found.path, found.detail, found.remedy) from found
         return found(body)
 
     def _fetched(self, schema: int | str) -> RegisteredSchema:
@@ -80,9 +88,12 @@ class SchemaRegistry:
         found = self._asked(
             f"schema {schema}", self._client.get_schema if by_id else self._client.get_schema_by_guid, schema
         )
+        if not isinstance(found.schema_str, str) or not found.schema_str:
+            self._client.clear_caches()
+            raise Unavailable(f"registry {self._url}: its answer for schema {schema} has no schema")
         references: dict[str, str] = {}
         self._add_references(found, references, 0)
-        registered = RegisteredSchema(found.schema_type or "AVRO", found.schema_str or "", references)
+        registered = RegisteredSchema(found.schema_type or "AVRO", found.schema_str, references)
         content = repr((registered.kind, registered.text, list(references.items())))
         digest = hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]
         before = self.digests.get(str(schema))
@@ -92,7 +103,8 @@ class SchemaRegistry:
                 f"{before}). Records of the earlier schema would be misread. Restore the registry's content, "
                 "or give the source another `name` to begin again with the schemas as they are now"
             )
-        if len(self.digests) < _MOST_NOTED:
+        noted = sum(len(name) + len(each) + _BESIDE_A_DIGEST for name, each in self.digests.items())
+        if noted + len(str(schema)) + len(digest) < _MOST_NOTED:
             self.digests[str(schema)] = digest
         return registered
 
@@ -114,13 +126,14 @@ class SchemaRegistry:
         try:
             return ask(*arguments)
         except SchemaRegistryError as error:
-            if error.http_status_code == _NOT_FOUND:
+            if error.error_code in _NOT_FOUND:
                 raise MalformedEvent(
                     "unknown-schema",
                     "$",
                     f"the registry has no {what}",
                     f"register it in {self._url}, then send again",
                 ) from error
-            raise Unavailable(f"registry {self._url}: {error}") from error
+            hint = _HINT_PATH if error.http_status_code == _NO_PAGE else ""
+            raise Unavailable(f"registry {self._url}: {what}: {error}{hint}") from error
         except Exception as error:  # types of an HTTP library that differs by version
             raise Unavailable(f"registry {self._url}: {type(error).__name__}: {error}") from error

@@ -25,13 +25,16 @@ _LOOK_SECONDS, _POLL_SECONDS, _TURN_SECONDS = 2.0, 0.25, 0.1
 _PARTITION_SECONDS = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _AT_ONCE = 1000
+_MOST_BYTES = 8 << 20  # of outputs in one transaction, apart from those of its last record
 _FLOOR = "floor"
 NOTICES = {
     "array": "column {name} has arrays, which no attribute holds: it is left out",
     "unavailable": "column {name} comes as the placeholder of an unchanged value: it is missing",
     "attributes": "rows change in other columns than the label: an event keeps its first values",
-    "label": "rows have no column {name}, which `label` names: their events wait for a label in vain",
+    "absent": "the first rows have no column {name}, which `label`, `text`, `ts` or `drop` names",
     "operation": "records with `op` {name} have no meaning for a learner, and are passed",
+    "letter": "records become dead letters, {name}: `streamnb dlq list` shows why",
+    "feature": 'column id is a feature, and the id is another one: id = "id" uses it, drop = ["id"] neither',
     "hidden": 'the id of the CloudEvent is used, not the `id` of its data, which id = "id" would use',
 }
 """Reading of a source that its owner may not expect -> message."""
@@ -129,6 +132,9 @@ class SourceFollower(FollowerThread):
     def _convert(self, log: Log, position: LeasedPosition) -> None:
         """Convert batch after batch until the end, or until there are new partitions."""
         log.seek({Partition(self._source.topic, n): offset for n, offset in enumerate(position.offsets)})
+        topics = self.config.topics
+        written = [topics.events[0], topics.dead_letters, *([topics.labels] if topics.labels else [])]
+        self._converter.sizes = log.sizes(written)
         known = dict(position.more)
         self._converter.floor = max(self._converter.floor, float(known.pop(_FLOOR, 0.0)))
         if self._registry is not None:
@@ -150,20 +156,33 @@ class SourceFollower(FollowerThread):
                     return
 
     def _written(self, records: Sequence[Record], position: LeasedPosition) -> bool:
-        """Write what records become, and the position after them; return False if it must stop."""
+        """Write what records become, in several transactions if it is much; return False if it must stop."""
         outputs: list[NewRecord] = []
         self._converter.counts.clear()
-        for record in records:
+        size = begin = 0
+        for i, record in enumerate(records):
             found = self._outputs(record, position)
             if found is None:
                 return False
             outputs += found
+            size += sum(len(output.value) for output in found)
+            if size > _MOST_BYTES:
+                self._save(outputs, records[begin : i + 1], position)
+                outputs, size, begin = [], 0, i + 1
+        if begin < len(records):
+            self._save(outputs, records[begin:], position)
+        return True
+
+    def _save(
+        self, outputs: Sequence[NewRecord], records: Sequence[Record], position: LeasedPosition
+    ) -> None:
+        """Write the outputs of records, and the position after these, in one transaction."""
         position.more = {_FLOOR: repr(self._converter.floor)}
         if self._registry is not None:
             position.more |= self._registry.digests
         position.save(outputs, Cursor(position.topic_id, tuple(position.offsets)).after(records))
         self._count(self._converter.counts)
-        return True
+        self._converter.counts.clear()
 
     def _outputs(self, record: Record, position: LeasedPosition) -> Sequence[NewRecord] | None:
         """Return what a record becomes, as soon as the registry answers; None at the end."""

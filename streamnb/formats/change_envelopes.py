@@ -28,6 +28,7 @@ UNAVAILABLE = "__debezium_unavailable_value"
 SNAPSHOT = "r"
 ROWS, CHANGES, DELETIONS, OTHERS = ("c", SNAPSHOT), ("u",), ("d",), ("t", "m")
 _MILLISECONDS = 1000.0
+_MOST_MILLISECONDS = 1 << 63
 _STRUCTURED = "application/cloudevents"
 _PREFIX = "ce_"
 
@@ -65,7 +66,9 @@ def debezium_change(value: Any) -> Enveloped:
         )
     source = value.get("source")
     times = (source.get("ts_ms") if isinstance(source, Mapping) else None, value.get("ts_ms"))
-    ts = next((time / _MILLISECONDS for time in times if type(time) is int), None)
+    ts = next(
+        (time / _MILLISECONDS for time in times if type(time) is int and abs(time) < _MOST_MILLISECONDS), None
+    )
     row = value.get("after")
     if row is None and op in {*ROWS, *CHANGES}:
         raise MalformedEvent("missing", "$.after", f"a change with `op` {op} has no row after it")

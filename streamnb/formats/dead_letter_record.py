@@ -15,6 +15,7 @@ _LARGEST = 960 << 10  # below Kafka's default limit of 1 MiB a record, minus the
 _RESERVE = 64 << 10
 _MOST_KEY = 16 << 10
 _MOST_HEADERS = 16 << 10
+_BESIDE_A_BODY = 40 << 10  # bytes of key and headers
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -22,6 +23,23 @@ Headers = tuple[tuple[str, bytes], ...]
 def largest_body(max_bytes: int) -> int:
     """Return the maximum number of bytes that are kept of a rejected record, for events of `max_bytes`."""
     return min(max_bytes, max(_LARGEST, max_bytes - _RESERVE))
+
+
+def letter_limit(max_bytes: int, letter_bytes: int, accepted: int | None) -> int:
+    """Return the `limit` of `dead_letter_record`.
+
+    Args:
+        max_bytes: maximum size of an event.
+        letter_bytes: the configured limit, or 0.
+        accepted: maximum size of a record of the topic of dead letters, or None.
+    """
+    if (
+        accepted is None
+        or accepted >= largest_body(max_bytes) + _BESIDE_A_BODY
+        or 0 < letter_bytes <= accepted
+    ):
+        return letter_bytes
+    return accepted
 
 
 def dead_letter_record(

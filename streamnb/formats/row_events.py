@@ -131,7 +131,10 @@ class RowEvents:
             if isinstance(value, Mapping) and depth < _DEEPEST:
                 yield from self._flat(value, f"{name}.", depth + 1)
             elif isinstance(value, Mapping | list | tuple):
-                self._notice(name, "array")
+                if name not in self._columns.drop:
+                    self._notice(name, "array")
+                if name != self._columns.label:
+                    yield name, None
             elif isinstance(value, float) and not math.isfinite(value):
                 yield name, None
             elif value == UNAVAILABLE and name != self._columns.label:

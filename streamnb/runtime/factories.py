@@ -36,7 +36,7 @@ from streamnb.errors import (
     StreamnbError,
     UnknownTopic,
 )
-from streamnb.formats.dead_letter_record import USUAL_LIMIT, largest_body
+from streamnb.formats.dead_letter_record import USUAL_LIMIT, letter_limit
 from streamnb.formats.journal_record import ConfigChange
 from streamnb.formats.snapshot_container import Snapshot
 from streamnb.formats.terminal_text import emit
@@ -60,7 +60,6 @@ LEARN_ONLY = "predictions.by=scorers"
 """Setting that `run --learn-only` applies."""
 _MOST_BUDGET = 1 << 30  # bytes
 _COLLECTED_AFTER = 20_000, 20, 10  # objects, collections of those, and of the latter
-_BESIDE_A_BODY = 40 << 10  # bytes of a dead letter's key and headers
 _MOST_PAUSE = 60.0  # seconds
 _TURN_SECONDS = 0.05  # ten times what the interpreter begins with
 
@@ -283,11 +282,12 @@ def check_topics(
 def fitted(config: Config, log: Log) -> Config:
     """Return the configuration with the topics' limit of predictions; print the limit if it changes."""
     sizes = log.sizes([name for key, name in config.topics.names if key not in {"events", "labels"}])
-    letters, needed = config.topics.dead_letters, largest_body(config.events.max_bytes) + _BESIDE_A_BODY
+    letters = config.topics.dead_letters
+    shortens_letters = True
     taken = [topic for topic in (config.topics.predictions, config.topics.metrics) if topic in sizes]
     if config.predictions.top and sizes.get(letters, USUAL_LIMIT) < USUAL_LIMIT:
         taken.append(letters)
-        needed = 0
+        shortens_letters = False
     tenants = config.topics.tenants
     if sizes.get(tenants, TENANT_BYTES) < TENANT_BYTES:
         raise ConfigError(
@@ -299,10 +299,11 @@ def fitted(config: Config, log: Log) -> Config:
         if not 0 < most <= sizes[topic]:
             most = sizes[topic]
             _report_limit(topic, most, "larger predictions have fewer labels, and of dead letters")
-    events, takes = config.events, sizes.get(letters, needed)
-    if takes < needed and not 0 < events.letter_bytes <= takes:
-        events = msgspec.structs.replace(events, letter_bytes=takes)
-        _report_limit(letters, takes, "of a dead letter that is larger")
+    events = config.events
+    limit = letter_limit(events.max_bytes, events.letter_bytes, sizes.get(letters))
+    if shortens_letters and limit != events.letter_bytes:
+        events = msgspec.structs.replace(events, letter_bytes=limit)
+        _report_limit(letters, limit, "of a dead letter that is larger")
     predictions = msgspec.structs.replace(config.predictions, max_bytes=most)
     return msgspec.structs.replace(config, predictions=predictions, events=events)
 

@@ -23,7 +23,9 @@ from streamnb.values.messages import Message
 from streamnb.values.parameter_checks import pluralize
 
 if TYPE_CHECKING:
-    from streamnb.telemetry.prometheus_sensor import PrometheusSensor
+    from wsgiref.types import WSGIApplication
+
+    from streamnb.telemetry.http_endpoints import Health
 
 _TICK_SECONDS = 1.0
 
@@ -52,30 +54,35 @@ def _published(config: Config, stack: ExitStack, *, is_brief: bool) -> Sequence[
 
     metrics = PrometheusSensor()
     traces = open_telemetry(wanted, stack, metrics.registry) if wanted else ()
-    return metrics, *traces, *_served(config, stack, metrics, is_brief=is_brief)
+    health = served_health(config, stack, metrics.web_app(), is_brief=is_brief)
+    return metrics, *traces, *(() if health is None else (health,))
 
 
-def _served(
-    config: Config, stack: ExitStack, metrics: PrometheusSensor, *, is_brief: bool
-) -> Sequence[Sensor]:
+def served_health(
+    config: Config, stack: ExitStack, metrics: WSGIApplication, *, is_brief: bool
+) -> Health | None:
+    """Serve health and metrics until `stack` ends, and return the health; None if nothing is served.
+
+    Raises AddressTaken, unless the process `is_brief`: then it continues without them.
+    """
     if config.http.address is None:
-        return ()
-    from streamnb.telemetry.http_endpoints import Endpoints, Health  # noqa: PLC0415  only `run` needs it
+        return None
+    from streamnb.telemetry.http_endpoints import Endpoints, Health  # noqa: PLC0415  not all commands serve
 
     health = Health()
     try:
-        endpoints = Endpoints(config.http.address, health, metrics.web_app())
+        endpoints = Endpoints(config.http.address, health, metrics)
     except AddressTaken as error:
         if not is_brief:
             raise
         text = f"{error}; continuing without metrics and health"
         note(Message("metrics-not-served", text, error=str(error)))
-        return ()
+        return None
     endpoints.start()
     stack.callback(endpoints.close)
     text = f"metrics and health at http://{endpoints.shown}/metrics, /live and /ready"
     emit(Message("metrics-served", text, address=endpoints.shown))
-    return (health,)
+    return health
 
 
 class Ticker(Sensor):

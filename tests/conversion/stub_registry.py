@@ -10,9 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class StubRegistry:
-    """Schemas by id, GUID, subject and version; `fault` is a status that it answers instead."""
+    """Schemas by id, GUID, subject and version; `fault` is a status, and `page` an answer, instead."""
 
     def __init__(self):
+        self.page = None
         self.schemas, self.subjects, self.fault, self.asked, self.authorization = {}, {}, 0, [], None
 
     def register(self, subject, schema):
@@ -64,9 +65,12 @@ def serving(registry):
             found = None if registry.fault else registry.answer(self.command, self.path, body)
             status = registry.fault or (200 if found is not None else 404)
             raw = json.dumps(found or {"error_code": status * 100 + 3, "message": "no"}).encode()
+            if registry.page is not None:
+                status, raw = registry.page
             self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(raw)))
+            self.send_header("location", "/elsewhere")
             self.end_headers()
             self.wfile.write(raw)
 

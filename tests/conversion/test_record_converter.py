@@ -139,9 +139,82 @@ def test_what_its_owner_may_not_expect_is_reported():
     converted(made, change("u", {"id": 1, "x": 3, "y": "b"}, {"id": 1, "x": 3, "y": "a"}), {"id": 1})
     assert made.noticed == [("source", "attributes")]
     converted(made, change("t", None), {"id": 1})
-    converted(made, change("c", {"id": 1, "x": 3}), {"id": 1})
     converted(made, change("c", {"id": 1, "x": "__debezium_unavailable_value", "y": "a"}), {"id": 1})
-    assert made.noticed[1:] == [("t", "operation"), ("y", "label"), ("x", "unavailable")]
+    assert made.noticed[1:] == [("t", "operation"), ("x", "unavailable")]
+
+
+@pytest.mark.parametrize("envelope", ["none", "debezium"])
+def test_columns_that_no_row_had_are_reported_once_and_optional_ones_are_not(envelope):
+    made = converter_of(envelope=envelope, label="lable", text="t", ts="at", drop=["a", "scret", "tags"])
+    for row in ({"t": "x", "at": 5, "a": 1, "tags": [1]}, {"at": 5}):
+        converted(made, row if envelope == "none" else change("c", row), b"k")
+    assert set(made.noticed) == {("lable", "absent"), ("scret", "absent")}
+
+
+def test_a_key_that_cannot_be_read_does_not_matter_if_columns_have_the_id():
+    """A key of 8 bytes, such as Kafka's serializer of long numbers writes, looks like a frame."""
+    for key in (b"\0\0\0\0\0\0\0\x11", b"\xff", b"{"):
+        ((topic, raw_key, _),) = converted(converter_of(id="id", label="y"), {"id": 3, "y": "a"}, key)
+        assert (topic, raw_key) == ("events", b"3")
+        assert converted(converter_of(label="y"), {"id": 3, "y": "a"}, key)[0][0] == "dead-letters"
+
+
+NAMES = "org.apache.kafka.connect.data", "io.debezium"
+HOSTILE = [
+    ({"type": "struct", "fields": [5]}, {}),
+    ({"type": "struct", "fields": None}, {}),
+    ({"type": "struct", "fields": [{"type": "bytes"}]}, {}),
+    ({"type": ["x"]}, {"a": 1}),
+    ({"type": "bytes"}, 5),
+    ({"type": "bytes"}, "é"),
+    ({"name": f"{NAMES[0]}.Decimal", "parameters": 5}, "AA=="),
+    ({"name": f"{NAMES[0]}.Decimal", "parameters": {"scale": "x"}}, "AA=="),
+    ({"name": f"{NAMES[0]}.Decimal", "parameters": {"scale": "9" * 20}}, "AQ=="),
+    ({"name": f"{NAMES[0]}.Decimal", "parameters": {"scale": "-300000"}}, "AQ=="),
+    ({"name": f"{NAMES[1]}.data.VariableScaleDecimal"}, {}),
+    ({"name": f"{NAMES[1]}.time.ZonedTimestamp"}, 5),
+    ({"name": {"x": 1}, "type": "struct", "fields": [{"field": ["a"], "type": "bytes"}]}, {"a": 1}),
+]
+
+
+@pytest.mark.parametrize(("schema", "payload"), HOSTILE)
+def test_a_schema_inside_a_record_may_hold_anything(schema, payload):
+    made = converter_of(label="y")
+    for value in (payload, {"x": payload}):
+        kind = schema if value is payload else {"type": "struct", "fields": [{"field": "x", **schema}]}
+        outputs = converted(made, {"schema": kind, "payload": value}, b"k")
+        assert [topic for topic, _, _ in outputs] in (["dead-letters"], ["events"])
+
+
+def test_a_time_beyond_any_number_is_passed_over():
+    made = converter_of(envelope="debezium", label="y")
+    (_, _, event), (_, _, label) = converted(made, change("c", {"y": "a"}, at=10**400), b"k")
+    assert event["ts"] == label["ts"] == TIME
+
+
+def test_an_error_of_this_machine_is_not_the_records_fault(monkeypatch):
+    def broken(_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("streamnb.conversion.record_converter.json_decoded", broken)
+    with pytest.raises(OSError, match="no space"):
+        converter_of().outputs(record({"id": "a"}))
+
+
+def test_an_output_that_its_topic_does_not_accept_is_one_dead_letter():
+    made = converter_of(envelope="debezium", label="y")
+    made.sizes = {"events": 500, "labels": 100, "dead-letters": 3000}
+    small, large = change("c", {"x": "a", "y": "b"}), change("c", {"x": "a" * 500, "y": "b"})
+    assert [topic for topic, _, _ in converted(made, small, b"k")] == ["events", "labels"]
+    (output,) = made.outputs(record(large, b"k" * 5000))
+    headers = {name: raw.decode() for name, raw in output.headers}
+    assert (output.topic, headers["reason"]) == ("dead-letters", "oversize")
+    assert "max.message.bytes of topic events" in headers["remedy"]
+    whole = sum(len(name) + len(raw) for name, raw in output.headers) + len(output.value)
+    assert whole + len(output.key or b"") < 3000
+    limited = converter_of()
+    limited.sizes = {}
+    assert converted(limited, {"id": "a", "text": "x" * (1 << 20)})[0][2] == ("oversize", "$")
 
 
 def test_a_change_after_a_snapshot_is_never_older_than_its_rows():

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import decimal
+import io
 import json
 import uuid
 
+import fastavro
 import pytest
 from confluent_kafka.schema_registry import (
     Schema,
@@ -23,10 +25,11 @@ from google.protobuf import duration_pb2, timestamp_pb2, wrappers_pb2
 
 from streamnb.config import RegistryConfig
 from streamnb.config.config_literals import Secret
+from streamnb.conversion.schema_decoders import RegisteredSchema, decoder_of
 from streamnb.conversion.schema_registry import SchemaChangedError, SchemaRegistry
 from streamnb.errors import MalformedEvent, Unavailable
 from streamnb.formats.schema_frames import schema_frame
-from tests.conversion.stub_registry import StubRegistry, serving
+from tests.conversion.stub_registry import StubRegistry, guid_of, serving
 
 UTC = dt.UTC
 
@@ -301,6 +304,89 @@ def test_an_unknown_schema_is_the_records_fault_and_an_outage_is_not(stub):
     assert registry.decode(1, b"\x06") == {"x": 3}
     assert registry.decode(1, b"\x08") == {"x": 4}
     assert stub.asked.count("/schemas/ids/1") == 1
+
+
+PAGES = [
+    (200, b"<html>sign in</html>"), (200, b"{}"), (200, b"[]"), (200, b"5"), (200, b'{"schema": 5}'), (200, b'{"schema": ""}'),
+    (404, b"<html>no such page</html>"), (404, b"{}"), (404, b""), (302, b""), (500, b"<html>"), (403, b"{}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_answer_that_no_registry_gives_is_an_outage_and_no_verdict_on_a_record(stub, page):
+    registry = reader_of(stub)
+    stub.register("s", {"schema": avro_of(field("x", "int"))})
+    stub.page = page
+    with pytest.raises(Unavailable, match="the path of registry.url" if page[0] == 404 else "registry"):
+        registry.decode(1, b"\x06")
+    stub.page = None
+    assert registry.decode(1, b"\x06") == {"x": 3}
+
+
+@pytest.mark.parametrize("levels", [10, 900, 1_000, 30_000])
+def test_a_value_of_any_depth_leaves_the_process_alive(stub, levels):
+    """At some 8,000 levels the fast reader of fastavro 1.13 overflows the stack of the thread."""
+    stub.register("s", {"schema": avro_of(field("n", ["null", "Row"]))})
+    registry, body = reader_of(stub), b"\x02" * levels + b"\0"
+    if levels == 10:
+        assert json.dumps(registry.decode(1, body)).count('"n"') == 11
+    else:
+        with pytest.raises((MalformedEvent, RecursionError)):
+            registry.decode(1, body)
+
+
+@pytest.mark.parametrize("kind", ["map", "array"])
+def test_a_recursive_value_is_read_alike_whatever_its_size(stub, kind):
+    named = "values" if kind == "map" else "items"
+    stub.register("s", {"schema": avro_of(field("t", "string"), field("n", {"type": kind, named: "Row"}))})
+    schema = fastavro.parse_schema(json.loads(stub.schemas[1]["schema"]))
+    for size in (1, 5000):
+        inner = {"t": "x" * size, "n": {} if kind == "map" else []}
+        row = {"t": "é", "n": {"k": inner} if kind == "map" else [inner, inner]}
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, schema, row)
+        assert reader_of(stub).decode(1, stream.getvalue()) == row
+
+
+@pytest.mark.parametrize("items", ["null", {"type": "record", "name": "E", "fields": []}, {"type": "record", "name": "E", "fields": [{"name": "a", "type": "null"}]}])  # fmt: skip
+def test_an_array_of_values_without_bytes_is_refused(stub, items):
+    """Six bytes of such an array are a billion values."""
+    stub.register("s", {"schema": avro_of(field("x", {"type": "array", "items": items}))})
+    with pytest.raises(MalformedEvent, match="without bytes"):
+        reader_of(stub).decode(1, b"\x80\x80\x80\x80\x10\0")
+
+
+def test_digests_fit_in_the_note_of_a_position(stub):
+    """A GUID is longer than an id: 150 of them would be refused by a broker."""
+    registry = reader_of(stub)
+    for number in range(1, 200):
+        stub.register("s", {"schema": avro_of(field(f"x{number}", "int"))})
+        assert registry.decode(guid_of(number), b"\x06") == {f"x{number}": 3}
+    assert len(registry.digests) > 50
+    assert len(json.dumps(registry.digests, separators=(",", ":"))) < 3_850
+
+
+@pytest.mark.parametrize("name", ["", "a/", "/etc/x", "../x", "\0", "x" * 300])
+def test_an_import_of_protobuf_is_a_name_of_a_file(name):
+    with pytest.raises(MalformedEvent, match="imports"):
+        decoder_of(RegisteredSchema("PROTOBUF", 'syntax = "proto3"; message A { int32 a = 1; }', {name: ""}))
+
+
+def test_a_schema_that_cannot_be_read_is_read_once(stub, monkeypatch):
+    asked = []
+
+    def failing(schema):
+        asked.append(schema)
+        raise ValueError("surrogates")
+
+    monkeypatch.setattr("streamnb.conversion.schema_registry.decoder_of", failing)
+    stub.register("s", {"schema": "x"})
+    registry = reader_of(stub)
+    for _ in range(3):
+        with pytest.raises(MalformedEvent) as found:
+            registry.decode(1, b"\x06")
+        assert str(found.value).count("undecodable") == 1
+    assert len(asked) == 1
 
 
 def test_nobody_listening_is_an_outage():

@@ -17,12 +17,12 @@ from streamnb.conversion.source_follower import NOTICES, SourceFollower
 from streamnb.conversion.source_metrics import SourceMetrics
 from streamnb.engine.ports import Log, Record, between
 from streamnb.engine.sensor import WorkerState
-from streamnb.errors import ConfigError, UnknownTopic
+from streamnb.errors import ConfigError, StreamnbError, UnknownTopic
 from streamnb.formats.terminal_text import emit, printable
 from streamnb.runtime import context
 from streamnb.runtime.shutdown import Stop
-from streamnb.telemetry.http_endpoints import Endpoints, Health
-from streamnb.telemetry.worker_observers import OutageReporter
+from streamnb.telemetry.http_endpoints import Health
+from streamnb.telemetry.worker_observers import OutageReporter, served_health
 from streamnb.values.messages import Message
 
 _TURN_SECONDS = 0.2
@@ -43,18 +43,15 @@ def run(options: argparse.Namespace) -> int:
     metrics = SourceMetrics(registry)
     followers = [SourceFollower(config, source, metrics, emit) for source in config.sources]
     with ExitStack() as stack:
-        health = Health()
-        if config.http.address is not None:
-            endpoints = Endpoints(config.http.address, health, make_wsgi_app(registry))
-            endpoints.start()
-            stack.callback(endpoints.close)
-            text = f"metrics and health at http://{endpoints.shown}/metrics, /live and /ready"
-            emit(Message("metrics-served", text, address=endpoints.shown))
+        app = make_wsgi_app(registry)
+        health = served_health(config, stack, app, is_brief=options.until_end) or Health()
         for follower in followers:
             stack.callback(follower.close)
             follower.start()
         health.entered(WorkerState.RUNNING)
         while not stop() and not (options.until_end and all(one.is_at_end for one in followers)):
+            if ended := [one for one in followers if not one.is_alive]:
+                raise StreamnbError(f"source {ended[0].name} ended by the error above")
             health.heartbeat()
             time.sleep(_TURN_SECONDS)
         for follower in followers:
@@ -74,10 +71,11 @@ def _check(config: Config) -> None:
     """Raise ConfigError for sources that cannot be converted as they are declared."""
     if not config.sources:
         raise ConfigError("no [[sources]] are declared: docs/sources.md shows one")
-    used = {name: key for key, name in config.topics.names}
+    used = {name: f"topics.{key}" for key, name in config.topics.names}
     for i, source in enumerate(config.sources):
         if source.topic in used:
-            raise ConfigError(f"sources[{i}].topic is {source.topic!r}, which is topics.{used[source.topic]}")
+            raise ConfigError(f"sources[{i}].topic is {source.topic!r}, which is {used[source.topic]}")
+        used[source.topic] = f"sources[{i}].topic, too: each of its rows would be learned twice"
         if source.envelope != "debezium":
             continue
         if not config.topics.labels:
