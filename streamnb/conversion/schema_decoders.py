@@ -87,7 +87,7 @@ def _is_recursive(parsed: Any, named: Mapping[str, Any]) -> bool:
         if kind["type"] == "map":
             has_bytes(kind["values"])
         if kind["type"] == "fixed":
-            return kind["size"] > 0
+            return bool(kind["size"] > 0)
         if kind["type"] not in {"record", "error"}:
             return kind["type"] != "null"
         name = kind["name"]

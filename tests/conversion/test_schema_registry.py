@@ -21,7 +21,7 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf import duration_pb2, timestamp_pb2, wrappers_pb2
+from google.protobuf import descriptor_pb2, duration_pb2, timestamp_pb2, wrappers_pb2
 
 from streamnb.config import RegistryConfig
 from streamnb.config.config_literals import Secret
@@ -274,18 +274,35 @@ def test_a_nested_message_without_maps_before_it_is_read(stub, messages):
 
 
 def test_serializers_of_protobuf_write_what_is_read(stub, messages):
+    """The one of Python registers a descriptor in base64, and a registry may return it so."""
     client = SchemaRegistryClient({"url": stub.url})
-    serializer = ProtobufSerializer(
-        messages.Ticket, client, {"use.deprecated.format": False, "auto.register.schemas": True}
-    )
-    try:
-        raw = serializer(messages.Ticket(id="x", number=3), context())
-    except Exception as error:  # noqa: BLE001
-        pytest.skip(f"the serializer needs more of a registry: {error}")
-    client.register_schema("again", Schema(PROTO, "PROTOBUF"))
-    number = next(n for n, each in stub.schemas.items() if each["schema"] == PROTO)
-    raw = raw[:1] + number.to_bytes(4, "big") + raw[5:]
-    assert decoded(stub, raw)["number"] == 3
+    serializer = ProtobufSerializer(messages.Ticket, client, {"use.deprecated.format": False})
+    at = timestamp_pb2.Timestamp(seconds=1_767_323_045)
+    found = decoded(stub, serializer(messages.Ticket(id="x", number=3, at=at), context()))
+    assert (found["id"], found["number"], found["at"]) == ("x", 3, "2026-01-02T03:04:05Z")
+    assert "syntax" not in stub.schemas[1]["schema"]
+
+
+@pytest.mark.parametrize("described", [{"main"}, {"other"}, {"main", "other"}, set()])
+def test_texts_and_descriptors_of_protobuf_may_import_each_other(described):
+    texts = {
+        "other": 'syntax = "proto3"; package o; message B { uint64 n = 1; }',
+        "main": 'syntax = "proto3"; import "o/other.proto"; import "google/protobuf/duration.proto"; '
+        "message A { o.B b = 1; google.protobuf.Duration d = 2; }",
+    }
+    other = descriptor_pb2.FileDescriptorProto(name="anything", package="o", syntax="proto3")
+    field_of = other.message_type.add(name="B").field.add
+    field_of(name="n", number=1, type="TYPE_UINT64", label="LABEL_OPTIONAL", json_name="n")
+    main = descriptor_pb2.FileDescriptorProto(name="", syntax="proto3")
+    main.dependency.extend(["o/other.proto", "google/protobuf/duration.proto"])
+    fields = main.message_type.add(name="A").field
+    for number, name, kind in ((1, "b", ".o.B"), (2, "d", ".google.protobuf.Duration")):
+        fields.add(name=name, number=number, type="TYPE_MESSAGE", type_name=kind, label="LABEL_OPTIONAL")
+    files = {"main": main, "other": other}
+    for name in described:
+        texts[name] = base64.b64encode(files[name].SerializeToString()).decode()
+    schema = RegisteredSchema("PROTOBUF", texts["main"], {"o/other.proto": texts["other"]})
+    assert decoder_of(schema)(bytes([0, 0x0A, 2, 0x08, 7, 0x12, 2, 0x08, 3])) == {"b": {"n": 7}, "d": 3.0}
 
 
 def test_an_unknown_schema_is_the_records_fault_and_an_outage_is_not(stub):

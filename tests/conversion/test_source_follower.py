@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
 from contextlib import contextmanager
 
@@ -174,6 +175,52 @@ def test_a_registry_that_forgot_its_ids_stops_the_source(open_log):
             until(lambda: "another schema" in follower.problem)
     assert numbers(log) == [1]
     assert contents(log, "dead-letters") == []
+
+
+def test_a_record_whose_output_is_too_large_holds_nothing_up(open_log, monkeypatch):
+    """Its topic would refuse it, and the transaction with it, again and again."""
+    log = open_log(source=1, events=1, **{"dead-letters": 1})
+    monkeypatch.setattr(type(log), "sizes", lambda _, topics: dict.fromkeys(topics, 1000))
+    send(log, range(3), lambda n: json.dumps({"n": n, "y": "a", "x": "x" * 1000 * (n == 1)}).encode())
+    with following(open_log) as follower:
+        until(lambda: len(numbers(log)) == 2)
+        until(lambda: follower.is_at_end)
+        assert follower.names() == ["source-begins", "source-notice"]
+    assert numbers(log) == [0, 2]
+    (letter,) = contents(log, "dead-letters")
+    assert (dict(letter.headers)["reason"], dict(letter.headers)["offset"]) == (b"oversize", b"1")
+
+
+def test_many_bytes_are_written_in_several_transactions(open_log, monkeypatch):
+    whole, written = LeasedPosition.save, []
+
+    def save(position, records=(), cursor=None):
+        written.append(sum(len(record.value) for record in records))
+        return whole(position, records, cursor)
+
+    monkeypatch.setattr(LeasedPosition, "save", save)
+    monkeypatch.setattr("streamnb.conversion.source_follower._MOST_BYTES", 500)
+    log = open_log(source=1, events=1, **{"dead-letters": 1})
+    send(log, range(50))
+    with following(open_log) as follower:
+        until(lambda: follower.is_at_end and follower.totals["events"] == 50)
+        assert follower.totals == {"events": 50}
+    assert numbers(log) == list(range(50))
+    assert len([size for size in written if size]) > 4
+    assert max(written) < 700
+
+
+def test_an_error_that_no_record_explains_ends_the_source(open_log, monkeypatch):
+    """`convert` ends with its thread, so that a supervisor notices it."""
+    log = open_log(source=1, events=1, **{"dead-letters": 1})
+    send(log, [1])
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    monkeypatch.setattr(
+        "streamnb.conversion.record_converter.json_decoded", lambda _: (_ for _ in ()).throw(OSError("full"))
+    )
+    with following(open_log) as follower:
+        until(lambda: not follower.is_alive)
+    assert numbers(log) == []
 
 
 def test_records_that_are_gone_are_reported_and_passed(open_log):
