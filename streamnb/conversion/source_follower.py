@@ -25,7 +25,7 @@ _LOOK_SECONDS, _POLL_SECONDS, _TURN_SECONDS = 2.0, 0.25, 0.1
 _PARTITION_SECONDS = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _AT_ONCE = 1000
-_MOST_BYTES = 8 << 20  # of outputs in one transaction, apart from those of its last record
+_MOST_BYTES = 8 << 20  # outputs that fill a transaction
 _FLOOR = "floor"
 NOTICES = {
     "array": "column {name} has arrays, which no attribute holds: it is left out",
@@ -34,7 +34,7 @@ NOTICES = {
     "absent": "the first rows have no column {name}, which `label`, `text`, `ts` or `drop` names",
     "operation": "records with `op` {name} have no meaning for a learner, and are passed",
     "letter": "records become dead letters, {name}: `streamnb dlq list` shows why",
-    "feature": 'column id is a feature, and the id is another one: id = "id" uses it, drop = ["id"] neither',
+    "feature": 'column id is a feature, not the id of the event: set id = "id", or drop = ["id"]',
     "hidden": 'the id of the CloudEvent is used, not the `id` of its data, which id = "id" would use',
 }
 """Reading of a source that its owner may not expect -> message."""

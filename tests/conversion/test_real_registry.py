@@ -141,7 +141,7 @@ def test_nothing_is_lost_while_the_registry_stops_and_starts(broker, registry, t
     path = tmp_path / "streamnb.toml"
     path.write_text(
         f'[log]\nurl = "kafka://{address}"\nclient = "{client}"\n[http]\nlisten = ""\n[model]\nname = "{prefix}m"\n'
-        f'[registry]\nurl = "{registry.url}"\ntimeout = 2\n[topics]\n'
+        f'[registry]\nurl = "{registry.url}"\ntimeout = "2s"\n[topics]\n'
         + "".join(f'{name.replace("-", "_")} = "{prefix}{name}"\n' for name in outputs)
         + "".join(
             f'[[sources]]\nname = "{kind}"\ntopic = "{topic}"\nlabel = "state"\ntext = "subject"\ndrop = ["at"]\n'
@@ -175,11 +175,12 @@ def test_nothing_is_lost_while_the_registry_stops_and_starts(broker, registry, t
         registry.start()
         produce(range(100, 150), is_newer=False)
         produce(range(150, 200), is_newer=True)
-        registry.stop()
         with closing(context.open_log(config)) as log:
-            until(lambda: len(contents(log, config.topics.events[0])) >= 200)
+            until(lambda: len(contents(log, config.topics.events[0])) >= 200, 120)
+            registry.stop()
+            time.sleep(1)
             registry.start()
-            until(lambda: len(contents(log, config.topics.events[0])) >= len(sent))
+            until(lambda: len(contents(log, config.topics.events[0])) >= len(sent), 120)
             converting.terminate()
             assert converting.wait(30) == 0
             events = [json.loads(record.value) for record in contents(log, config.topics.events[0])]

@@ -157,7 +157,9 @@ def test_an_outage_of_the_registry_holds_up_and_loses_nothing(open_log):
         assert contents(log, "events") == contents(log, "dead-letters") == []
         stub.fault = 0
         until(lambda: len(numbers(log)) == 5)
-        assert follower.names() == ["source-begins", "registry-unreachable", "registry-reachable"]
+        assert follower.names() == [
+            "source-begins", "registry-unreachable", "source-notice", "registry-reachable",
+        ]  # fmt: skip
     assert contents(log, "dead-letters") == []
 
 

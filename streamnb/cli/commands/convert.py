@@ -50,8 +50,9 @@ def run(options: argparse.Namespace) -> int:
             follower.start()
         health.entered(WorkerState.RUNNING)
         while not stop() and not (options.until_end and all(one.is_at_end for one in followers)):
-            if ended := [one for one in followers if not one.is_alive]:
-                raise StreamnbError(f"source {ended[0].name} ended by the error above")
+            for source, follower in zip(config.sources, followers, strict=True):
+                if not follower.is_alive:
+                    raise StreamnbError(f"source {source.name} was ended by the error above")
             health.heartbeat()
             time.sleep(_TURN_SECONDS)
         for follower in followers:
