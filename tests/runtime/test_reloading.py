@@ -171,6 +171,9 @@ def awaited(command, event, n=1):
 
 @pytest.fixture
 def program(tmp_path):
+    before = signal.signal(
+        signal.SIGHUP, signal.SIG_DFL
+    )  # under nohup it is ignored, and a child inherits that
     made = Program(
         tmp_path,
         f"sqlite:///{tmp_path / 'log.db'}",
@@ -180,6 +183,7 @@ def program(tmp_path):
     )
     yield made
     made.close()
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.thorough
