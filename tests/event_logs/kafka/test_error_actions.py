@@ -89,6 +89,7 @@ DECIDED = {name: actions for actions, names in TABLE.items() for name in names.s
 OURS = {
     "StreamnbError": (FATAL, FATAL),
     "ConfigError": (FATAL, FATAL),
+    "RestartRequired": (FATAL, FATAL),
     "AddressTaken": (FATAL, FATAL),
     "MalformedEvent": (FATAL, FATAL),
     "UnlearnError": (FATAL, FATAL),
@@ -118,7 +119,8 @@ def exceptions(module):
 
 
 def instance(kind):
-    return kind("event", "$", "why") if kind is own.MalformedEvent else kind("why")
+    more = {own.MalformedEvent: ("$", "why"), own.RestartRequired: (["model.kind"],)}
+    return kind("why", *more.get(kind, ()))
 
 
 def decisions(error):
