@@ -252,7 +252,6 @@ def test_what_is_told_to_stop_in_code_that_is_made_of_text_ends_as_it_says():
     [
         ("run", signal.SIGTERM, [STOPPED]),
         pytest.param("run", signal.SIGINT, [STOPPED], marks=pytest.mark.thorough),
-        pytest.param("run", signal.SIGHUP, [STOPPED], marks=pytest.mark.thorough),
         pytest.param("serve --listen 127.0.0.1:0", signal.SIGTERM, [], marks=pytest.mark.thorough),
     ],
 )
@@ -262,7 +261,6 @@ def test_a_service_that_is_told_to_stop_while_kernels_are_compiled_stops(tmp_pat
         log.create_topic("journal", 1)
     environ = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "STREAMNB_HTTP__LISTEN": ""}
     line = [sys.executable, "-m", "streamnb", *command.split(), "--log", f"sqlite:///{tmp_path}/log.db"]
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and a child inherits that
     with subprocess.Popen(line, env=environ, stderr=subprocess.PIPE, text=True) as process:
         until(lambda: any((tmp_path / "kernels").rglob("streamnb.*")))
         process.send_signal(number)
