@@ -227,7 +227,9 @@ def test_a_death_of_what_goes_by_keys_on_kafka(kafka_stages, kind):
     """The entity, or the tenant, is the key of a record, as a broker keeps it; one tenant's model is at work at a time."""
     stages = kafka_stages(kind=kind)
     stages.prepare(1)
-    points = a_few(sure(some([called for called in traced(stages) if not called[0].startswith("os.")])), 8)
+    # A slice is read only where no snapshot is ready in time.
+    trace = [one for one in traced(stages) if not one[0].startswith("os.") and one[0] != "read slice"]
+    points = a_few(sure(some(trace)), 8)
     stages.prepare(len(points))
     assert failures(dying(stages), points, AT_ONCE["kafka"]) == {}
 
