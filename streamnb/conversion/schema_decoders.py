@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streamnb.errors import ConfigError, MalformedEvent
+from streamnb.formats.avro_events import plain_value
 from streamnb.formats.connect_values import Convert, convert_fields, named_converter
-from streamnb.values.json_conversion import bytes_text, json_value
+from streamnb.values.json_conversion import bytes_text
 
 Decode = Callable[[bytes], Any]
 """Returns the value of encoded bytes. Raises MalformedEvent."""
 _HINT = "pip install 'streamnb[registry]'"
 _SAFE_BYTES = 1000
 """Bytes of a recursive value that fastavro's fast reader gets: at 8,000 levels it ends the process."""
-_SCALARS = {str, bool, int, float, type(None)}
 
 
 class RegisteredSchema(NamedTuple):
@@ -170,15 +170,3 @@ class _AvroTypes:
             fields = self._records[name] = {}
             fields |= {field["name"]: self.converter(field["type"]) for field in kind["fields"]}
         return partial(convert_fields, self._records[name])
-
-
-def plain_value(value: Any) -> Any:
-    """Return a decoded value with values that JSON has in place of times, decimals and bytes."""
-    kind = type(value)
-    if kind in _SCALARS:
-        return value
-    if kind is dict:
-        return {str(key): plain_value(inner) for key, inner in value.items()}
-    if kind is list or kind is tuple:
-        return list(map(plain_value, value))
-    return bytes_text(value, is_fixed=False) if kind is bytes else json_value(value)

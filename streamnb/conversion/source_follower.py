@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -14,14 +12,14 @@ from streamnb.conversion.record_converter import RecordConverter
 from streamnb.conversion.schema_registry import SchemaRegistry
 from streamnb.conversion.source_metrics import SourceMetrics
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
-from streamnb.errors import Fenced, Unavailable
-from streamnb.runtime.log_follower import FollowerThread
+from streamnb.errors import Unavailable
+from streamnb.serving.leased_follower import LeasedFollower
 from streamnb.serving.leased_position import LeasedPosition, Start
 from streamnb.serving.record_feed import Cursor
 from streamnb.values.messages import Message
 
 LEASE_SECONDS = 30.0
-_LOOK_SECONDS, _POLL_SECONDS, _TURN_SECONDS = 2.0, 0.25, 0.1
+_POLL_SECONDS = 0.25
 _PARTITION_SECONDS = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _AT_ONCE = 1000
@@ -40,7 +38,7 @@ NOTICES = {
 """Reading of a source that its owner may not expect -> message."""
 
 
-class SourceFollower(FollowerThread):
+class SourceFollower(LeasedFollower):
     """Converts the records of one source while it has the lease.
 
     Args:
@@ -69,55 +67,30 @@ class SourceFollower(FollowerThread):
         *,
         lease_seconds: float = LEASE_SECONDS,
     ) -> None:
-        super().__init__(config, report)
+        super().__init__(config, report, lease_seconds)
         self._source, self._metrics, self._report = source, metrics, report
-        self._lease_seconds = lease_seconds
-        self._owner = str(uuid.uuid4())
         self._registry = SchemaRegistry(config.registry) if config.registry.url else None
         self._noticed: set[tuple[str, str]] = set()
         self._converter = RecordConverter(source, config, self._registry, self._notice)
         self.totals: Counter[str] = Counter()
         self.is_at_end = False
 
-    def _follow(self, log: Log) -> None:
-        position = LeasedPosition(
-            log,
-            self._source.topic,
-            f"source-{self._source.name}",
-            self._owner,
-            self._lease_seconds,
-            from_start=True,
-        )
-        start = self._elected(position)
-        if start is None:
-            return
-        self._metrics.converting.labels(self._source.name).set(1)
-        try:
-            self._pass_gaps(start, position)
-            self._convert(log, position)
-        except Fenced:
-            raise  # the lease is another process's now
-        except BaseException:
-            position.release()
-            raise
-        else:
-            position.release()
-        finally:
-            self._metrics.converting.labels(self._source.name).set(0)
+    def position_in(self, log: Log) -> LeasedPosition:
+        """Return the position of the source, which begins at the first record."""
+        by = f"source-{self._source.name}"
+        return LeasedPosition(log, self._source.topic, by, self.owner, self.lease_seconds, from_start=True)
 
-    def _elected(self, position: LeasedPosition) -> Start | None:
-        """Wait for the lease; return None at the end."""
-        while not self.is_over():
-            try:
-                if (start := position.acquire()) is not None:
-                    verb = "continues" if start.is_continued else "begins"
-                    text = f"{verb} at {self._source.topic}: {start.cursor}"
-                    self._report(self._named(Message("source-begins", text, cursor=str(start.cursor))))
-                    return start
-            except Fenced:  # another process was faster
-                pass
-            self._pause(random.uniform(_LOOK_SECONDS / 2, _LOOK_SECONDS), None)  # noqa: S311
-        return None
+    def work(self, log: Log, position: LeasedPosition, start: Start) -> None:
+        """Convert batch after batch."""
+        verb = "continues" if start.is_continued else "begins"
+        text = f"{verb} at {self._source.topic}: {start.cursor}"
+        self._report(self._named(Message("source-begins", text, cursor=str(start.cursor))))
+        self._pass_gaps(start, position)
+        self._convert(log, position)
+
+    def show(self, *, is_working: bool) -> None:
+        """Show whether this process converts the source."""
+        self._metrics.converting.labels(self._source.name).set(is_working)
 
     def _pass_gaps(self, start: Start, position: LeasedPosition) -> None:
         """Report records that no longer exist, and continue after them."""
@@ -196,21 +169,13 @@ class SourceFollower(FollowerThread):
                     self._report(
                         self._named(Message("registry-unreachable", f"waits: {reason}", error=reason))
                     )
-                self._pause(pause, position)
+                self.wait(pause, position)
                 pause = min(pause * 2, _LONGEST_PAUSE)
                 continue
             if reason:
                 self._report(self._named(Message("registry-reachable", "the registry answers again")))
             return found
         return None
-
-    def _pause(self, seconds: float, position: LeasedPosition | None) -> None:
-        """Wait, and keep the lease of a position meanwhile; return at once at the end."""
-        until = time.monotonic() + seconds
-        while not self.is_over() and time.monotonic() < until:
-            if position is not None and position.is_due:
-                position.save()
-            time.sleep(_TURN_SECONDS)
 
     def _count(self, counts: Counter[str]) -> None:
         self.totals.update(counts)

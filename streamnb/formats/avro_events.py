@@ -112,17 +112,17 @@ def _converter(kind: Any) -> tuple[_IsPlain, _Convert]:
     """Return, for an Avro type, whether a column's values are JSON already, and a converter of others."""
     if isinstance(kind, list):
         others = [one for one in kind if one != "null"]
-        return _converter(others[0]) if len(others) == 1 else (_are_plain, _plain)
+        return _converter(others[0]) if len(others) == 1 else (_are_plain, plain_value)
     name = kind.get("type") if isinstance(kind, dict) else kind
     if isinstance(kind, dict) and "logicalType" in kind:
-        return (_never, json_value) if kind["logicalType"] in _TIMES else (_are_plain, _plain)
+        return (_never, json_value) if kind["logicalType"] in _TIMES else (_are_plain, plain_value)
     if name == "fixed":
         return _never, lambda value: bytes_text(value, is_fixed=True)
     if name in {"array", "record"}:
-        return _checker(kind), _plain
+        return _checker(kind), plain_value
     if name in _JSON:
-        return _always, _plain
-    return (_are_finite, _finite) if name in _FLOATS else (_are_plain, _plain)
+        return _always, plain_value
+    return (_are_finite, _finite) if name in _FLOATS else (_are_plain, plain_value)
 
 
 def _checker(kind: dict[str, Any]) -> _IsPlain:
@@ -166,7 +166,8 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """Return a decoded value with values that JSON has in place of times, decimals, bytes and NaN."""
     kind = type(value)
     if kind in _WHOLE:
         return value
@@ -175,7 +176,7 @@ def _plain(value: Any) -> Any:
     if kind is dict:
         if _are_plain(value.values()):  # names of fields and keys of maps are strings
             return value
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {str(key): plain_value(inner) for key, inner in value.items()}
     if kind is list or kind is tuple:
-        return value if _are_plain(value) else [_plain(inner) for inner in value]
+        return value if _are_plain(value) else [plain_value(inner) for inner in value]
     return bytes_text(value, is_fixed=False) if kind is bytes else json_value(value)

@@ -27,8 +27,9 @@ turn.
     alert_view.py, tenant_pages.py, prediction_table.py, dead_letter_view.py   views for work
     dead_letter_desk.py   reads and settles single dead letters; dead_letter_forms.py has the forms
     label_undo.py         the undo of a label, over HTTP and on the page
-    webhooks.py           senders of webhooks; leased_position.py has position and lease, webhook_message.py
-                          content and signature, webhook_client.py one attempt, erased_events.py erased ids
+    leased_follower.py    a thread that works while it has a lease; leased_position.py has lease and position
+    webhooks.py           senders of webhooks; webhook_message.py has content and signature, webhook_client.py
+                          one attempt, erased_events.py erased ids
     scorer.py             predicts a share of the events, exactly once (Kafka only)
 
 States of a replica:

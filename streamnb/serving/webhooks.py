@@ -25,15 +25,13 @@ from __future__ import annotations
 
 import random
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import closing
 
 from streamnb.config import Config, WebhookConfig
 from streamnb.engine.ports import Log, Partition, Record
-from streamnb.errors import Fenced
-from streamnb.runtime.log_follower import FollowerThread
 from streamnb.serving.erased_events import ErasedEvents
+from streamnb.serving.leased_follower import LeasedFollower
 from streamnb.serving.leased_position import LeasedPosition, Start
 from streamnb.serving.webhook_client import WebhookAnswer, WebhookClient
 from streamnb.serving.webhook_message import WebhookMessage, message_of, message_of_gap, without_event
@@ -43,7 +41,7 @@ from streamnb.values.messages import Message
 LEASE_SECONDS, REQUEST_SECONDS = 30.0, 15.0
 """Length of the lease, and limit of one request: a third of the lease and a request end before the lease."""
 _SAVE_SECONDS = 1.0
-_LOOK_SECONDS, _POLL_SECONDS, _TURN_SECONDS = 2.0, 0.25, 0.1
+_LOOK_SECONDS, _POLL_SECONDS = 2.0, 0.25
 _PARTITION_SECONDS = 5.0
 _AT_ONCE = 100
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
@@ -53,7 +51,7 @@ _REFUSALS = frozenset({400, 413, 415, 422})
 _MOST_REFUSALS = 5
 
 
-class WebhookSender(FollowerThread):
+class WebhookSender(LeasedFollower):
     """Sends the messages of one webhook while it has the lease.
 
     Args:
@@ -80,54 +78,32 @@ class WebhookSender(FollowerThread):
         lease_seconds: float = LEASE_SECONDS,
         first_pause: float = _FIRST_PAUSE,
     ) -> None:
-        super().__init__(config, report)
+        super().__init__(config, report, lease_seconds)
         self._hook, self._erased, self._metrics, self._report = hook, erased, metrics, report
         self._secrets = hook.secrets()
         self._topic = config.topics.alerts if hook.send == "alerts" else config.topics.predictions
-        self._lease_seconds, self._first_pause = lease_seconds, first_pause
-        self._owner = str(uuid.uuid4())
+        self._first_pause = first_pause
         self._failures, self._reason = 0, ""
         self._is_gone = self._has_ended = False
         self._show_sending(is_sending=False)
 
-    def _follow(self, log: Log) -> None:
-        position = LeasedPosition(
-            log, self._topic, f"webhook-{self._hook.name}", self._owner, self._lease_seconds
-        )
-        start = self._elected(position)
-        if start is None:
-            return
-        self._show_sending(is_sending=not self._is_gone)
-        seconds = min(REQUEST_SECONDS, self._lease_seconds / 2)
-        try:
-            with closing(WebhookClient(self._hook.url, self._secrets, seconds)) as client:
-                if self._passed_gaps(start, log, position, client):
-                    self._send(log, position, client)
-        except Fenced:
-            raise  # the lease is another sender's now
-        except BaseException:
-            position.release()
-            raise
-        else:
-            position.release()
-        finally:
-            self._show_sending(is_sending=False)
+    def position_in(self, log: Log) -> LeasedPosition:
+        """Return the position of the webhook, which begins after the newest record."""
+        return LeasedPosition(log, self._topic, f"webhook-{self._hook.name}", self.owner, self.lease_seconds)
 
-    def _elected(self, position: LeasedPosition) -> Start | None:
-        """Wait for the lease; return None at the end."""
-        while not self.is_over():
-            try:
-                if (start := position.acquire()) is not None:
-                    if not start.is_continued:
-                        text = f"it sends what is published from now on ({self._topic}: {start.cursor})"
-                        self._report(Message("webhook-begins", self._named(text), webhook=self._hook.name))
-                    return start
-            except Fenced:  # another sender was faster
-                pass
-            until = time.monotonic() + random.uniform(_LOOK_SECONDS / 2, _LOOK_SECONDS)  # noqa: S311
-            while not self.is_over() and time.monotonic() < until:
-                time.sleep(_TURN_SECONDS)
-        return None
+    def work(self, log: Log, position: LeasedPosition, start: Start) -> None:
+        """Send message after message."""
+        if not start.is_continued:
+            text = f"it sends what is published from now on ({self._topic}: {start.cursor})"
+            self._report(Message("webhook-begins", self._named(text), webhook=self._hook.name))
+        seconds = min(REQUEST_SECONDS, self.lease_seconds / 2)
+        with closing(WebhookClient(self._hook.url, self._secrets, seconds)) as client:
+            if self._passed_gaps(start, log, position, client):
+                self._send(log, position, client)
+
+    def show(self, *, is_working: bool) -> None:
+        """Show whether this process sends."""
+        self._show_sending(is_sending=is_working and not self._is_gone)
 
     def _passed_gaps(self, start: Start, log: Log, position: LeasedPosition, client: WebhookClient) -> bool:
         """Deliver what cannot be read as messages of type "gap"; return False at the end."""
@@ -189,7 +165,7 @@ class WebhookSender(FollowerThread):
             if self._hook.send == "alerts" and is_erased is not False:
                 message, is_erased = without_event(message), False
             if is_erased is None:  # the model is still loading
-                self._pause(_LOOK_SECONDS, position)
+                self.wait(_LOOK_SECONDS, position)
                 continue
             if is_erased:
                 self._count("erased")
@@ -207,18 +183,10 @@ class WebhookSender(FollowerThread):
                 self._skipped(message, answer)
                 return True
             longest = min(_LONGEST_PAUSE, self._first_pause * 2.0 ** min(self._failures - 1, 20))
-            self._pause(max(answer.retry_after, random.uniform(longest / 2, longest)), position)  # noqa: S311
+            self.wait(max(answer.retry_after, random.uniform(longest / 2, longest)), position)  # noqa: S311
         while self._is_gone and not self.is_over():  # keep the lease: no other process may ask the address
-            self._pause(_LOOK_SECONDS, position)
+            self.wait(_LOOK_SECONDS, position)
         return False
-
-    def _pause(self, seconds: float, position: LeasedPosition) -> None:
-        """Wait, and keep the lease meanwhile."""
-        until = time.monotonic() + seconds
-        while not self.is_over() and time.monotonic() < until:
-            time.sleep(_TURN_SECONDS)
-            if position.is_due:
-                position.save()
 
     def _accepted(self) -> None:
         self._count("delivered")

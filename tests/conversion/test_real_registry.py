@@ -28,6 +28,7 @@ from tests.brokers.cluster import free_ports
 from tests.brokers.jars import LIBS, locked, require
 from tests.brokers.numbered import NUMBERS
 from tests.brokers.prefixed import PrefixedKafkaLog
+from tests.support.service import read_topic
 
 pytestmark = pytest.mark.storm
 KINDS = ("avro", "proto", "json")
@@ -176,22 +177,12 @@ def test_nothing_is_lost_while_the_registry_stops_and_starts(broker, registry, t
         produce(range(100, 150), is_newer=False)
         produce(range(150, 200), is_newer=True)
         with closing(context.open_log(config)) as log:
-            until(lambda: len(contents(log, config.topics.events[0])) >= len(sent), 120)
+            until(lambda: len(read_topic(log, config.topics.events[0])) >= len(sent), 120)
             converting.terminate()
             assert converting.wait(30) == 0
-            events = [json.loads(record.value) for record in contents(log, config.topics.events[0])]
-            assert contents(log, config.topics.dead_letters) == []
+            events = [json.loads(record.value) for record in read_topic(log, config.topics.events[0])]
+            assert read_topic(log, config.topics.dead_letters) == []
     assert len(events) == len(sent) == 600
     assert {event["id"]: (event["label"], event["text"], event["features"]["n"]) for event in events} == sent
     newer = [event for event in events if event["features"].get("extra") == "x"]
     assert len(newer) == 100  # Avro and JSON
-
-
-def contents(log, topic):
-    found = []
-    for partition, (earliest, end) in log.offset_ranges(topic).items():
-        offset = earliest
-        while offset < end and (records := log.read(partition, offset, 1000)):
-            found += records
-            offset = records[-1].offset + 1
-    return found

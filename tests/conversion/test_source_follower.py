@@ -18,6 +18,7 @@ from streamnb.engine.ports import NewRecord, Partition
 from streamnb.errors import Unavailable
 from streamnb.serving.leased_position import LeasedPosition
 from tests.conversion.stub_registry import StubRegistry, serving
+from tests.support.service import read_topic
 from tests.support.topics_of_logs import add_partitions, made_anew, trim
 
 LOGS = ["sqlite", "kafka", "librdkafka"]
@@ -72,18 +73,8 @@ def send(log, numbers, value=lambda n: json.dumps({"n": n, "y": "a"}).encode()):
     log.append([NewRecord("source", b"k-%d" % n, value(n)) for n in numbers])
 
 
-def contents(log, topic):
-    found = []
-    for partition, (earliest, end) in log.offset_ranges(topic).items():
-        offset = earliest
-        while offset < end and (records := log.read(partition, offset, 1000)):
-            found += records
-            offset = records[-1].offset + 1
-    return found
-
-
 def numbers(log, topic="events"):
-    return sorted(json.loads(record.value)["features"]["n"] for record in contents(log, topic))
+    return sorted(json.loads(record.value)["features"]["n"] for record in read_topic(log, topic))
 
 
 def test_each_record_is_converted_once_over_restarts_and_partitions(open_log):
@@ -154,13 +145,13 @@ def test_an_outage_of_the_registry_holds_up_and_loses_nothing(open_log):
         send(log, range(5), lambda n: b"\0\0\0\0\1" + bytes([2 * n]))
         until(lambda: "registry-unreachable" in follower.names())
         time.sleep(0.5)
-        assert contents(log, "events") == contents(log, "dead-letters") == []
+        assert read_topic(log, "events") == read_topic(log, "dead-letters") == []
         stub.fault = 0
         until(lambda: len(numbers(log)) == 5)
         assert follower.names() == [
             "source-begins", "registry-unreachable", "source-notice", "registry-reachable",
         ]  # fmt: skip
-    assert contents(log, "dead-letters") == []
+    assert read_topic(log, "dead-letters") == []
 
 
 def test_a_registry_that_forgot_its_ids_stops_the_source(open_log):
@@ -176,7 +167,7 @@ def test_a_registry_that_forgot_its_ids_stops_the_source(open_log):
             send(log, [2], lambda n: b"\0\0\0\0\1" + bytes([2 * n]))
             until(lambda: "another schema" in follower.problem)
     assert numbers(log) == [1]
-    assert contents(log, "dead-letters") == []
+    assert read_topic(log, "dead-letters") == []
 
 
 def test_a_record_whose_output_is_too_large_holds_nothing_up(open_log, monkeypatch):
@@ -189,7 +180,7 @@ def test_a_record_whose_output_is_too_large_holds_nothing_up(open_log, monkeypat
         until(lambda: follower.is_at_end)
         assert follower.names() == ["source-begins", "source-notice"]
     assert numbers(log) == [0, 2]
-    (letter,) = contents(log, "dead-letters")
+    (letter,) = read_topic(log, "dead-letters")
     assert (dict(letter.headers)["reason"], dict(letter.headers)["offset"]) == (b"oversize", b"1")
 
 

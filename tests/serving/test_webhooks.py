@@ -105,7 +105,7 @@ def test_a_message_is_repeated_as_it_was_until_it_is_accepted(log, tmp_path, sta
 
 def test_attempts_come_later_each_time_and_not_before_the_receiver_allows(log, tmp_path, start, monkeypatch):
     pauses = []
-    monkeypatch.setattr(webhooks.WebhookSender, "_pause", lambda _, seconds, __: pauses.append(seconds))
+    monkeypatch.setattr(webhooks.WebhookSender, "wait", lambda _, seconds, __: pauses.append(seconds))
     with receiving(lambda n: (503, {"retry-after": "120"}) if n == 8 else 200 if n > 8 else 503) as receiver:
         start(loaded(tmp_path, receiver.url), first_pause=1.0)
         publish(log, ["a"])

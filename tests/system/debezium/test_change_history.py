@@ -20,6 +20,7 @@ from streamnb.config import load
 from streamnb.runtime import context
 from tests.brokers.numbered import NUMBERS
 from tests.brokers.prefixed import PrefixedKafkaLog
+from tests.support.service import read_topic
 from tests.system.debezium.postgres import TOPIC, Engine, Postgres
 
 pytestmark = pytest.mark.storm
@@ -142,15 +143,15 @@ def test_the_model_is_that_of_the_table(config, tmp_path, mode, has_schemas, ide
         expected = dict(postgres.sql("select id, state from tickets where state is not null;"))
     finally:
         postgres.stop()
-    assert records(log, loaded.topics.dead_letters) == []
-    assert labels_that_hold(records(log, loaded.topics.labels)) == expected
+    assert read_topic(log, loaded.topics.dead_letters) == []
+    assert labels_that_hold(read_topic(log, loaded.topics.labels)) == expected
     found = json.loads(
         subprocess.run(streamnb(config, "inspect", "--json"), check=True, capture_output=True).stdout
     )
     assert {one["label"]: one["events"] for one in found["classes"] if one["events"]} == Counter(
         expected.values()
     )
-    events = [json.loads(record.value) for record in records(log, loaded.topics.events[0])]
+    events = [json.loads(record.value) for record in read_topic(log, loaded.topics.events[0])]
     assert {int(event["id"]) for event in events} >= {*rows, 100000}
     check_values(events, mode, has_schemas=has_schemas)
     log.close()
@@ -190,18 +191,8 @@ def start(config):
     return subprocess.Popen(streamnb(config, "convert"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def records(log, topic):
-    found = []
-    for partition, (offset, end) in log.offset_ranges(topic).items():
-        at = offset
-        while at < end and (part := log.read(partition, at, 1000)):
-            found += part
-            at = part[-1].offset + 1
-    return found
-
-
 def has_row(log, source, number):
-    return any(record.key and b"%d" % number in record.key for record in records(log, source))
+    return any(record.key and b"%d" % number in record.key for record in read_topic(log, source))
 
 
 def until(condition, seconds=120.0):
