@@ -23,7 +23,7 @@ from streamnb.formats.change_envelopes import (
     cloud_event,
     debezium_change,
 )
-from streamnb.formats.connect_values import struct_converter
+from streamnb.formats.connect_values import Convert, struct_converter
 from streamnb.formats.dead_letter_record import dead_letter_record, letter_limit
 from streamnb.formats.event_columns import encoded
 from streamnb.formats.row_events import RowColumns, RowEvents, key_id
@@ -63,6 +63,7 @@ class RecordConverter:
         self._columns = RowColumns(source.id, source.label, source.text, source.ts, source.drop)
         self._rows = RowEvents(self._columns, source.name, notice)
         self._awaited = {*filter(None, (source.label, source.text, source.ts)), *source.drop}
+        self._connect: dict[str, tuple[Any, Convert | None]] = {}
         self.counts: Counter[str] = Counter()
         self.floor = 0.0
         self.sizes: Mapping[str, int] = {}
@@ -192,7 +193,7 @@ class RecordConverter:
     def _decoded(self, raw: bytes, record: Record, header: str) -> Any:
         frame = schema_frame(raw, record.headers, header)
         if frame is None:
-            return _without_schema(json_decoded(raw))
+            return self._without_schema(json_decoded(raw), header)
         if self._registry is None:
             raise MalformedEvent(
                 "undecodable",
@@ -201,6 +202,19 @@ class RecordConverter:
                 "set registry.url",
             )
         return self._registry.decode(frame.schema, frame.body)
+
+    def _without_schema(self, value: Any, header: str) -> Any:
+        """Return the payload of a value or key that Connect wrote with its schema; others as they are."""
+        if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
+            return value
+        schema, payload = value["schema"], value["payload"]
+        if not isinstance(schema, dict):
+            return payload
+        known, convert = self._connect.get(header, (None, None))
+        if schema != known:  # it takes longer to read than the payload, and rarely changes
+            convert = struct_converter(schema)
+            self._connect[header] = schema, convert
+        return payload if convert is None else convert(payload)
 
     def _key(self, record: Record) -> Any:
         """Return the decoded key of a record; None without one.
@@ -248,13 +262,3 @@ class RecordConverter:
 
 def _columns(key: Any) -> Collection[str]:
     return key if isinstance(key, Mapping) else ()
-
-
-def _without_schema(value: Any) -> Any:
-    """Return the payload of a value that Connect wrote with its schema; other values as they are."""
-    if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
-        return value
-    if not isinstance(value["schema"], dict):
-        return value["payload"]
-    convert = struct_converter(value["schema"])
-    return value["payload"] if convert is None else convert(value["payload"])

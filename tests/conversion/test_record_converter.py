@@ -267,6 +267,26 @@ def test_values_with_a_connect_schema_have_the_meaning_of_its_name(schema, given
     assert found == {"after": {"x": expected}}
 
 
+def test_a_connect_schema_that_changes_is_read_again_for_values_and_for_keys():
+    made = converter_of(label="y")
+
+    def with_schema(name, payload):
+        fields = [{"field": field, "type": "int64", "name": name} for field in payload]
+        return {"schema": {"type": "struct", "fields": fields}, "payload": payload}
+
+    found = []
+    for name in (
+        "io.debezium.time.Timestamp",
+        "io.debezium.time.MicroTimestamp",
+        "io.debezium.time.Timestamp",
+    ):
+        value, key = with_schema(name, {"at": 1_000_000}), with_schema(name, {"no": 1_000_000})
+        ((_, _, event),) = converted(made, value, key)
+        found.append((event["id"], event["features"]["at"]))
+    milli, micro = "1970-01-01T00:16:40+00:00", "1970-01-01T00:00:01+00:00"
+    assert found == [(milli, milli), (micro, micro), (milli, milli)]
+
+
 def cloud(data, mode, **attributes):
     attributes = {
         "id": "e-1",
