@@ -99,7 +99,6 @@ class _StrictRoute(APIRoute):
         async def checked(request: Request) -> Response:
             if self.include_in_schema:  # pages for people show what a form sends
                 _check_encoding(request)
-            if request.scope["query_string"] and self.include_in_schema:
                 names = [name for name, _ in request.query_params.multi_items()]
                 for name in names:
                     if name not in known or names.count(name) > 1:

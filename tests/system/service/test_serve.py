@@ -670,20 +670,25 @@ def test_a_request_is_answered_while_others_connect():
     assert are_the_first
 
 
+def held_server():
+    """Settings and state of a server whose app answers as soon as the event is set."""
+    released = asyncio.Event()
+
+    async def app(_scope, _receive, send):
+        await released.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    settings = uvicorn.Config(app, http=_Bounded)
+    settings.load()
+    return settings, ServerState(), released
+
+
 def test_a_connection_too_many_gets_an_error_of_the_shape_of_all():
     """While each of the others waits for its answer."""
 
     async def answered():
-        released = asyncio.Event()
-
-        async def app(_scope, _receive, send):
-            await released.wait()
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
-
-        settings = uvicorn.Config(app, http=_Bounded)
-        settings.load()
-        state = ServerState()
+        settings, state, released = held_server()
         clients = []
         for _ in range(_MOST_CONNECTIONS):
             clients.append(client := _Bounded(settings, state, {}))
@@ -709,16 +714,7 @@ def test_those_who_come_while_all_others_ask_get_their_503_up_to_as_many_again(n
     """None of them has asked yet when the next one comes."""
 
     async def answered():
-        released = asyncio.Event()
-
-        async def app(_scope, _receive, send):
-            await released.wait()
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
-
-        settings = uvicorn.Config(app, http=_Bounded)
-        settings.load()
-        state = ServerState()
+        settings, state, released = held_server()
         clients = [_Bounded(settings, state, {}) for _ in range(_MOST_CONNECTIONS + newcomers)]
 
         def come(client):
