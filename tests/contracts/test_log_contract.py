@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import queue
 import signal
+import threading
 import time
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -621,17 +622,15 @@ def test_a_commit_shows_outputs_journal_and_positions_together_and_not_before_it
     log.acquire("a")
     log.commit(transaction(0, positions={EVENTS: 3}))
     reader.seek({place: reader.offsets(place)[1] for place in places})
-    looks = []
-
-    def look():
-        assert reader.poll(100, 0.5) == []
-        assert noted_positions(reader) == {EVENTS: 3}
-        looks.append(True)
-
-    look_before_the_end(log, monkeypatch, look)
+    written, is_seen = wait_before_the_end(log, monkeypatch)
     outputs = [*[new("out", b"o", b"%d" % i) for i in range(9)], new("other", b"p")]
-    log.commit(transaction(1, *outputs, positions={EVENTS: 7}))
-    assert looks == [True]
+    begun = log.begin_commit(transaction(1, *outputs, positions={EVENTS: 7}))
+    assert written.wait(30)
+    assert noted_positions(reader) == {EVENTS: 3}
+    assert reader.poll(100, 0.5) == []
+    assert not begun.is_over()
+    is_seen.set()
+    begun.await_outcome()
     assert values(reader, "out") == [b"o"] * 9
     assert values(reader, "other") == [b"p"]
     assert len(values(reader, "journal")) == 2
@@ -639,15 +638,22 @@ def test_a_commit_shows_outputs_journal_and_positions_together_and_not_before_it
     assert Counter(content(polled(reader, 11))) == {b"o": 9, b"p": 1, transaction(1).journal.value: 1}
 
 
-def look_before_the_end(log, monkeypatch, look):
-    """Call `look` in the middle of a commit: all is written, and nothing is decided."""
+def wait_before_the_end(log, monkeypatch):
+    """Events in the middle of the next commit: all is written, and nothing is decided before the second is set."""
+    written, is_seen = threading.Event(), threading.Event()
+
+    def wait():
+        written.set()
+        assert is_seen.wait(30)
+
     if isinstance(log, SqliteLog):
         note = SqliteStore.note_positions
-        monkeypatch.setattr(SqliteStore, "note_positions", lambda *args: (note(*args), look()))
+        monkeypatch.setattr(SqliteStore, "note_positions", lambda *args: (note(*args), wait()))
     else:
         producer = log.transactional_producer
         end = producer.commit_transaction
-        monkeypatch.setattr(producer, "commit_transaction", lambda *args: (look(), end(*args))[1])
+        monkeypatch.setattr(producer, "commit_transaction", lambda *args: (wait(), end(*args))[1])
+    return written, is_seen
 
 
 def test_a_commit_without_outputs_or_positions_is_one_too(open_log):

@@ -66,3 +66,18 @@ def delete_records(store, extent, before):
     """Inside a transaction: those below an offset."""
     start = extent.partition_id << OFFSET_BITS
     store.db.execute("DELETE FROM records WHERE place >= ? AND place < ?", (start, start + before))
+
+
+def set_on_both(log, *pragmas):
+    """On the connection of the log, and on the one of its commits, which the first commit opens."""
+    store, another = log._store, log._store.another
+
+    def prepared():
+        other = another()
+        for pragma in pragmas:
+            other._pragma(pragma)
+        return other
+
+    for pragma in pragmas:
+        store._pragma(pragma)
+    store.another = prepared

@@ -9,12 +9,11 @@ Limit: a process that is stopped *inside* a write blocks every other writer unti
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from streamnb.engine.ports import (
     HANDED_ON,
@@ -32,13 +31,10 @@ from streamnb.engine.ports import (
     check_since,
 )
 from streamnb.engine.topic_plan import FoundTopic, FoundTopics, TopicSpec
-from streamnb.errors import Fenced, LogError, NotElected, UnknownTopic
+from streamnb.errors import LogError, NotElected, UnknownTopic
+from streamnb.event_logs.sqlite.sqlite_commits import SqliteCommits, SqliteLeader
 from streamnb.event_logs.sqlite.sqlite_requests import SqliteRequests
-from streamnb.event_logs.sqlite.sqlite_store import CHECKPOINT_BYTES, FETCH_BYTES, OffsetRange, SqliteStore
-from streamnb.formats.journal_record import last_number
-
-CHECKPOINT_COMMITS: Final = 100
-_LOOK_BACK: Final = 100  # offsets, in search of the journal's last record
+from streamnb.event_logs.sqlite.sqlite_store import FETCH_BYTES, OffsetRange, SqliteStore
 
 
 class _Turn(NamedTuple):
@@ -46,63 +42,6 @@ class _Turn(NamedTuple):
 
     partition_id: int
     position: int
-
-
-class SqliteJournal:
-    """The journal's partition.
-
-    Invariant: commits write one record each to it, in the order of their numbers, and nothing else of
-    `SqliteLog` writes to it.
-    """
-
-    def __init__(self, store: SqliteStore, partition: Partition) -> None:
-        self._store, self._partition = store, partition
-        self.topic = partition.topic
-        self._strays: int | None = None  # foreign records; None until they have been counted
-
-    def check_topics(self, transaction: Transaction) -> None:
-        """Raise LogError unless exactly the journal record of a transaction goes to the journal."""
-        topic = transaction.journal.topic
-        if topic != self.topic:
-            raise LogError(f"{self._store.path}: the journal is topic {self.topic!r}, not {topic!r}")
-        self.refuse(transaction.outputs)
-
-    def refuse(self, records: Sequence[NewRecord]) -> None:
-        """Raise LogError if a record is for the journal."""
-        if self.topic in {record.topic for record in records}:
-            raise LogError(f"{self._store.path}: only a commit writes to {self.topic!r}, one record")
-
-    def check_number(self, transaction: Transaction) -> None:
-        """Raise `Fenced` if the number of a commit does not follow the journal's."""
-        n = transaction.n
-        extent = self._store.offset_range(self._partition)
-        if self._strays is None or n != extent.next - self._strays:
-            self._strays = self._count_foreign_records(extent)
-        expected = extent.next - self._strays
-        if n != expected:
-            raise Fenced(f"{self._store.path}: commit {n} does not follow; the journal's next is {expected}")
-        if n == 0 and not {partition.topic for partition in transaction.positions}.isdisjoint(
-            partition.topic for partition in self._store.positions()
-        ):
-            raise LogError(
-                f"{self._store.path}: events of this log were learned already, under another journal than "
-                f"{self.topic!r}; to learn them again, begin a new log"
-            )
-
-    def _count_foreign_records(self, extent: OffsetRange) -> int:
-        """Return the number of foreign records in the journal topic, from the number in its last record.
-
-        `SqliteLog` writes only commits there, but other programs can write through SQLite.
-        """
-        for stop in range(extent.next, extent.earliest, -_LOOK_BACK):
-            offset, values = max(extent.earliest, stop - _LOOK_BACK), []
-            while offset < stop:
-                found = self._store.fetch(self._partition, extent, offset, stop - offset)
-                values += [record.value for record in found]
-                offset = found[-1].offset + 1
-            if (last := last_number(values)) is not None:
-                return extent.next - 1 - last
-        return 0 if extent.earliest else extent.next
 
 
 class SqliteLog(Log):
@@ -138,12 +77,11 @@ class SqliteLog(Log):
         self._session_timeout, self._poll_interval = session_timeout, poll_interval
         self._clock = clock
         self._epoch: int | None = None
-        self._shown = -math.inf
-        self._commits = 0  # since the last checkpoint
         self._turns: dict[Partition, _Turn] = {}  # in the order in which they are served next
         self._closed = False
         self._store = SqliteStore(path, patience)
-        self._journal = SqliteJournal(self._store, Partition(journal_topic, 0))
+        self._leader = SqliteLeader(self._store, journal_topic, clock)
+        self._commits = SqliteCommits(self._store, journal_topic, clock, patience or OutageListener())
         self._requests = SqliteRequests(self._store, clock)
 
     # Ownership
@@ -152,7 +90,7 @@ class SqliteLog(Log):
         """Become the learner; see the port. Raises `NotElected` while another learner is alive."""
         with self._store.transaction("IMMEDIATE"):
             now = self._clock()
-            epoch, holder, heartbeat = self._leader()
+            epoch, holder, heartbeat = self._leader.row()
             age = abs(now - heartbeat)  # a heartbeat far in the future is as little credible as an old one
             if holder not in (None, owner) and epoch != self._epoch and age < self._session_timeout:
                 raise NotElected(
@@ -166,28 +104,32 @@ class SqliteLog(Log):
     def heartbeat(self) -> None:
         """Record a heartbeat. Raises `Fenced` after a takeover.
 
-        The call reads the leader's row, and writes it only a few times per session.
+        The call reads the leader's row, and writes it only a few times per session, and not beside a commit,
+        which writes it too.
         """
         now = self._clock()
         with self._store.errors():
-            epoch = self._leader()[0]
-        if 0.0 <= now - self._shown < min(1.0, self._session_timeout / 5) and epoch == self._epoch:
-            return
-        self._beat(now)
-        self._checkpoint_if_due()
+            epoch, _, shown = self._leader.row()
+        is_recent = self._commits.is_writing or 0.0 <= now - shown < min(1.0, self._session_timeout / 5)
+        if not (is_recent and epoch == self._epoch):
+            self._leader.beat(self._own_epoch())
 
     def owner(self) -> Owner | None:
         """Return the owner of the log, from the row that its heartbeats write."""
         with self._store.errors():
-            _, name, heartbeat = self._leader()
+            _, name, heartbeat = self._leader.row()
         return Owner(name, max(0.0, self._clock() - heartbeat))
 
     def close(self) -> None:
-        """Close the log and release its ownership if still held. May be called twice."""
+        """Close the log and release its ownership if still held. May be called twice.
+
+        A commit in flight is awaited: after the release another learner may write.
+        """
         if self._closed:
             return
         self._closed = True
         try:
+            self._commits.close()
             if self._epoch is not None:
                 with self._store.transaction("IMMEDIATE"):
                     update = "UPDATE leader SET owner = NULL WHERE epoch = ?"
@@ -205,7 +147,7 @@ class SqliteLog(Log):
         Raises:
             LogError: it exists with another number of partitions, or the number is invalid.
         """
-        if name == self._journal.topic and partitions != 1:
+        if name == self._leader.journal.topic and partitions != 1:
             raise LogError(f"{self._store.path}: the journal {name!r} needs 1 partition, not {partitions}")
         self._store.create_topic(name, partitions)
 
@@ -288,31 +230,12 @@ class SqliteLog(Log):
     # Writing
 
     def begin_commit(self, transaction: Transaction) -> CommitInFlight:
-        """Commit at once: otherwise this connection could read uncommitted records.
+        """Begin to commit in another thread, on a connection of its own; see `SqliteCommits.begin`.
 
-        1. Checkpoint if due: first, because an error after step 5 would deny what is already durable.
-        2. Take the write lock; check the epoch and refresh the heartbeat.
-        3. Check that `transaction.n` is the journal's next offset.
-        4. Insert the outputs and the journal record; save the positions.
-        5. Commit, which waits for the disk.
-
-        Raises:
-            Fenced: another owner has taken over or `n` does not follow; nothing was written.
-            UnknownTopic: a record or position names a topic that does not exist; nothing was written.
-            LogError: the log could not be written, or the transaction breaks the journal's rules.
+        This connection reads nothing of it before it is committed.
         """
-        began = time.monotonic()
-        self._journal.check_topics(transaction)
-        self._checkpoint_if_due()
-        with self._store.transaction("IMMEDIATE"):
-            now = self._clock()
-            self._show_alive(now)
-            self._journal.check_number(transaction)
-            self._store.insert([*transaction.outputs, transaction.journal], now)
-            self._store.note_positions(transaction.positions)
-        self._commits += 1
-        seconds = time.monotonic() - began
-        return CommitInFlight(lambda: True, lambda: seconds)
+        self._leader.journal.check_topics(transaction)
+        return self._commits.begin(transaction, self._own_epoch())
 
     def append(self, records: Sequence[NewRecord]) -> None:
         """Write records outside any learner's commit, all or none; durable on return.
@@ -321,14 +244,14 @@ class SqliteLog(Log):
             UnknownTopic: a record names a topic that does not exist; nothing was written.
             LogError: a record is for the journal, or the log could not be written.
         """
-        self._journal.refuse(records)
+        self._leader.journal.refuse(records)
         with self._store.transaction("IMMEDIATE"):
             self._store.insert(records, self._clock())
 
     def append_requests(self, requests: Sequence[WriteRequest]) -> Sequence[WriteOutcome]:
         """Write requests and their keys in one transaction; see `Log.append_requests`."""
         for request in requests:
-            self._journal.refuse(request.records)
+            self._leader.journal.refuse(request.records)
         return self._requests.append(requests)
 
     def forwarded(self, topic: str, by: str = HANDED_ON) -> Mapping[Partition, Forwarded]:
@@ -343,7 +266,7 @@ class SqliteLog(Log):
         by: str = HANDED_ON,
     ) -> None:
         """Append records and save positions; see `Log.forward`."""
-        self._journal.refuse(records)
+        self._leader.journal.refuse(records)
         with self._store.transaction("IMMEDIATE"):
             check_since(self, since, until, by)
             self._store.insert(records, self._clock())
@@ -351,35 +274,10 @@ class SqliteLog(Log):
 
     # Inside
 
-    def _leader(self) -> tuple[int, str | None, float]:
-        query = "SELECT epoch, owner, heartbeat FROM leader"
-        leader: tuple[int, str | None, float] = self._store.db.execute(query).fetchone()
-        return leader
-
-    def _beat(self, now: float) -> None:
-        with self._store.transaction("IMMEDIATE"):
-            self._show_alive(now)
-
-    def _show_alive(self, now: float) -> None:
+    def _own_epoch(self) -> int:
         if self._epoch is None:
             raise LogError(f"{self._store.path}: not the learner; acquire comes first")
-        self._store.check_in_place()
-        update = "UPDATE leader SET heartbeat = ? WHERE epoch = ?"
-        if self._store.db.execute(update, (now, self._epoch)).rowcount == 0:
-            epoch, owner, _ = self._leader()
-            successor = repr(owner) if owner is not None else "another learner, gone since,"
-            raise Fenced(
-                f"{self._store.path}: {successor} has taken over (epoch {epoch}, ours was {self._epoch})"
-            )
-        self._shown = now
-
-    def _checkpoint_if_due(self) -> None:
-        if self._commits >= CHECKPOINT_COMMITS or self._store.wal_bytes() > CHECKPOINT_BYTES:
-            # Only the leader checkpoints, and always directly after its own write: the WAL-reset bug requires
-            # a checkpoint that begins when the previous one has copied everything.
-            self._beat(self._clock())
-            self._store.checkpoint()
-            self._commits = 0
+        return self._epoch
 
     def _serve_turns(self, limit: int) -> list[Record]:
         """Read up to `limit` records in the order of turns, and move the served partitions to the end.

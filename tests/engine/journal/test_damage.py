@@ -36,7 +36,7 @@ from tests.support.service import (
     read_topic,
     records,
 )
-from tests.support.topics_of_logs import trim
+from tests.support.topics_of_logs import set_on_both, trim
 
 pytestmark = pytest.mark.early(59)
 
@@ -233,11 +233,13 @@ class Told(Sensor):
 
 
 class OnFullDisk(AtOnce):
-    """The system takes no more than some bytes of a file, while `is_full`."""
+    """The system takes no more than some bytes of a file, while `is_full`; the log writes nothing meanwhile."""
 
     is_full = True
+    await_commit = staticmethod(lambda: None)
 
     def save(self, snapshot):
+        self.await_commit()
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         if self.is_full:
             resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
@@ -253,6 +255,7 @@ def test_a_full_disk_costs_snapshots_and_nothing_else(open_log, tmp_path):
     produce(open_log(**TOPICS), RAWS[:60])
     pace = CommitPolicy(commit_events=20, snapshot_events=1)
     worker = new_worker(open_log(), folder, pace=pace, store=lambda _: store, sensor=told)
+    store.await_commit = worker._committer.await_commit
     worker.start("test")
     worker.run(until_end=True)
     assert len(told.failures) >= 2
@@ -282,6 +285,7 @@ def test_a_snapshot_that_failed_is_tried_again_at_the_end(open_log, tmp_path):
     produce(open_log(**TOPICS), RAWS[:20])
     pace = CommitPolicy(commit_events=20, snapshot_events=1)
     worker = new_worker(open_log(), folder, pace=pace, store=lambda _: store, sensor=told)
+    store.await_commit = worker._committer.await_commit
     worker.start("test")
     worker.run(until_end=True)
     worker.close()
@@ -337,8 +341,8 @@ def test_a_full_log_keeps_the_snapshot_of_what_it_holds(tmp_path):
     log, folder = SqliteLog(tmp_path / "log.db"), tmp_path / "snapshots"
     pace = CommitPolicy(commit_events=20, snapshot_events=30)
     worker = new_worker(log, folder, pace=pace, store=many)
+    set_on_both(log, f"max_page_count = {log._store._pragma('page_count') + 9}")
     worker.start("first")
-    log._store._pragma(f"max_page_count = {log._store._pragma('page_count') + 9}")
     with pytest.raises(LogError, match="the disk is full"):
         worker.run(until_end=True)
     log._store._pragma("max_page_count = 1073741823")

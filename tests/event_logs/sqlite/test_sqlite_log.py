@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import stat
@@ -18,10 +19,11 @@ from hypothesis import strategies as st
 
 from streamnb.engine.ports import NewRecord, OutageListener, Partition, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, Unavailable, UnknownTopic
-from streamnb.event_logs.sqlite import sqlite_log, sqlite_store
+from streamnb.event_logs.sqlite import sqlite_commits, sqlite_store
+from streamnb.event_logs.sqlite.sqlite_commits import SqliteLeader
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
-from streamnb.event_logs.sqlite.sqlite_store import wal_reset_bug
-from tests.support.topics_of_logs import add_partitions, delete_topic, noted_positions, trim
+from streamnb.event_logs.sqlite.sqlite_store import SqliteStore, wal_reset_bug
+from tests.support.topics_of_logs import add_partitions, delete_topic, noted_positions, set_on_both, trim
 
 JOURNAL = Partition("journal", 0)
 EVENTS = Partition("events", 0)
@@ -569,8 +571,8 @@ def test_poll_ends_in_time_though_others_write_all_the_time(logs, monkeypatch):
     ("commits", "size"), [(3, sqlite_store.CHECKPOINT_BYTES), (1_000, 200_000)], ids=["commits", "bytes"]
 )
 def test_only_the_leader_checkpoints(logs, monkeypatch, commits, size):
-    monkeypatch.setattr(sqlite_log, "CHECKPOINT_COMMITS", commits)
-    monkeypatch.setattr(sqlite_log, "CHECKPOINT_BYTES", size)
+    monkeypatch.setattr(sqlite_commits, "CHECKPOINT_COMMITS", commits)
+    monkeypatch.setattr(sqlite_commits, "CHECKPOINT_BYTES", size)
     with logs(journal=1, events=1) as producer, logs() as leader:
         before = logs.path.stat().st_size
         for _ in range(5):
@@ -587,14 +589,14 @@ def test_only_the_leader_checkpoints(logs, monkeypatch, commits, size):
 
 
 def test_a_deposed_leader_does_not_checkpoint(logs, monkeypatch):
-    monkeypatch.setattr(sqlite_log, "CHECKPOINT_COMMITS", 1)
+    monkeypatch.setattr(sqlite_commits, "CHECKPOINT_COMMITS", 1)
     first, second = logs(journal=1), logs()
     first.acquire("a")
     first.commit(transaction(0))
     logs.pass_time(SESSION)
     second.acquire("b")
     checkpoints = []
-    monkeypatch.setattr(first._store, "checkpoint", lambda: checkpoints.append("first"))
+    monkeypatch.setattr(SqliteStore, "checkpoint", checkpoints.append)
     with pytest.raises(Fenced):
         first.commit(transaction(1))
     first.close()
@@ -602,40 +604,102 @@ def test_a_deposed_leader_does_not_checkpoint(logs, monkeypatch):
 
 
 def test_a_commit_whose_checkpoint_fails_was_not_made(logs, monkeypatch):
-    monkeypatch.setattr(sqlite_log, "CHECKPOINT_COMMITS", 1)
+    monkeypatch.setattr(sqlite_commits, "CHECKPOINT_COMMITS", 1)
     log = logs(journal=1)
     log.acquire("a")
     log.commit(transaction(0))
 
-    def fail():
+    def fail(_):
         raise LogError("the disk failed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(log._store, "checkpoint", fail)
+        patch.setattr(SqliteStore, "checkpoint", fail)
         with pytest.raises(LogError, match="the disk failed"):
             log.commit(transaction(1))
     log.commit(transaction(1))
 
 
 def test_a_write_of_its_own_precedes_every_checkpoint(logs, monkeypatch):
-    monkeypatch.setattr(sqlite_log, "CHECKPOINT_COMMITS", 2)
+    monkeypatch.setattr(sqlite_commits, "CHECKPOINT_COMMITS", 2)
     log = logs(journal=1)
     log.acquire("a")
-    checkpoint = log._store.checkpoint
+    checkpoint, commit = SqliteStore.checkpoint, SqliteLeader.commit
     written = []
 
-    def noted_checkpoint():
-        written.append(log._store.db.total_changes - before)
-        checkpoint()
+    def noted_checkpoint(store):
+        written.append(store.db.total_changes - before[store])
+        checkpoint(store)
 
-    monkeypatch.setattr(log._store, "checkpoint", noted_checkpoint)
+    def noted_commit(leader, *arguments):
+        before[leader._store] = leader._store.db.total_changes
+        commit(leader, *arguments)
+
+    before = {log._store: log._store.db.total_changes}
+    monkeypatch.setattr(SqliteStore, "checkpoint", noted_checkpoint)
+    monkeypatch.setattr(SqliteLeader, "commit", noted_commit)
     for n in range(5):
-        before = log._store.db.total_changes
         log.commit(transaction(n))
-    before = log._store.db.total_changes
     log.close()
     assert len(written) == 3
     assert min(written) >= 1
+
+
+def test_the_log_is_read_while_a_commit_waits_for_the_lock(logs):
+    """And nothing of the commit is visible before it ends; heartbeats wait for nothing meanwhile."""
+    log = logs(journal=1, events=1, predictions=1)
+    log.append([new("events")] * 3)
+    log.acquire("a")
+    log.seek({EVENTS: 0})
+    with contextlib.closing(sqlite3.connect(logs.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        begun = log.begin_commit(transaction(0, new("predictions"), positions={EVENTS: 3}))
+        logs.pass_time(SESSION)
+        began = time.monotonic()
+        assert len(log.poll(10, 0.0)) == 3
+        log.heartbeat()
+        assert not begun.is_over()
+        assert (values(log, "predictions"), noted_positions(log)) == ([], {})
+        assert time.monotonic() - began < sqlite_store.BUSY_TIMEOUT / 2
+        other.execute("ROLLBACK")
+    assert begun.await_outcome() > 0
+    assert (values(log, "predictions"), noted_positions(log)) == ([b"v"], {EVENTS: 3})
+
+
+def test_a_commit_in_flight_is_over_before_the_log_is_released(logs):
+    """Otherwise it could be written after a successor has read the journal."""
+    log = logs(journal=1, predictions=1)
+    log.acquire("a")
+    with contextlib.closing(
+        sqlite3.connect(logs.path, isolation_level=None, check_same_thread=False)
+    ) as other:
+        other.execute("BEGIN IMMEDIATE")
+        log.begin_commit(transaction(0, new("predictions")))
+        timer = threading.Timer(0.3, other.execute, ["ROLLBACK"])
+        timer.start()
+        log.close()
+        timer.join()
+    with logs() as successor:
+        successor.acquire("b")
+        assert len(values(successor, "journal")) == 1
+        assert successor.owner().name == "b"
+
+
+def test_a_file_that_is_replaced_before_the_first_commit_is_not_written_to(logs, monkeypatch):
+    log = logs(journal=1)
+    log.acquire("a")
+    check, checked = SqliteStore.check_in_place, []
+    log._store.checkpoint()
+    shutil.copy(logs.path, logs.path.with_suffix(".copy"))
+
+    def replaced(store):
+        check(store)
+        checked.append(store)
+        if checked == [log._store]:
+            logs.path.with_suffix(".copy").replace(logs.path)
+
+    monkeypatch.setattr(SqliteStore, "check_in_place", replaced)
+    with pytest.raises(LogError, match="deleted, moved or replaced"):
+        log.commit(transaction(0))
 
 
 def test_the_leader_checkpoints_when_it_closes(logs):
@@ -656,20 +720,20 @@ def test_every_connection_is_durable_and_leaves_checkpoints_alone(logs):
 
 @contextlib.contextmanager
 def full_disk(log):
-    log._store._pragma(f"max_page_count = {log._store._pragma('page_count')}")
+    set_on_both(log, f"max_page_count = {log._store._pragma('page_count')}")
     yield
 
 
 @contextlib.contextmanager
 def readonly(log):
-    log._store._pragma("query_only = 1")
+    set_on_both(log, "query_only = 1")
     yield
     log._store._pragma("query_only = 0")
 
 
 @contextlib.contextmanager
 def locked(log):
-    log._store._pragma("busy_timeout = 20")
+    set_on_both(log, "busy_timeout = 20")
     with contextlib.closing(sqlite3.connect(log._store.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -722,7 +786,7 @@ def test_a_locked_file_is_waited_for_by_whoever_has_patience(logs, call):
     logs(journal=1, events=1, predictions=1)
     patience = Patient()
     with SqliteLog(logs.path, session_timeout=0.001, patience=patience) as log:
-        log._store._pragma("busy_timeout = 20")
+        set_on_both(log, "busy_timeout = 20")
         if call != "acquire":
             log.acquire("a")
             time.sleep(0.01)

@@ -23,7 +23,7 @@ from streamnb.engine.processing import alarm_responses
 from streamnb.engine.sensor import Sensor
 from streamnb.engine.settings import MonitorSettings
 from streamnb.errors import SnapshotError, StreamnbError
-from streamnb.event_logs.sqlite import sqlite_log, sqlite_store
+from streamnb.event_logs.sqlite import sqlite_commits, sqlite_store
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import context, factories
@@ -145,7 +145,8 @@ def _open(log, seams, clock):
     options = {name: value for name, value in log.items() if name not in ("sqlite", "kafka", "prefix")}
     if "sqlite" in log:
         sqlite_store.BUSY_TIMEOUT = options.pop("busy_timeout", sqlite_store.BUSY_TIMEOUT)
-        sqlite_log.CHECKPOINT_COMMITS = options.pop("checkpoint_commits", sqlite_log.CHECKPOINT_COMMITS)
+        checkpoints = options.pop("checkpoint_commits", sqlite_commits.CHECKPOINT_COMMITS)
+        sqlite_commits.CHECKPOINT_COMMITS = checkpoints
         seams.of_sqlite()
         return SqliteLog(log["sqlite"], clock=clock, **options)
     options["library"] = LIBRARIES[options.get("library", "kafka")]

@@ -6,6 +6,8 @@ import os
 from collections import Counter
 
 WHEN = ("before", "after")
+SQL = ("sql", "sql of commits")
+"""Statements of the connection that reads, and of the one that commits."""
 
 
 def calls(trace, *left_out):

@@ -79,12 +79,15 @@ class Seams:
     # -- where they are -------------------------------------------------------------------------------------
 
     def of_sqlite(self):
-        """Every statement of every connection made from now on, each row of an `executemany` too."""
+        """Every statement of every connection made from now on; those of commits are counted apart."""
         connect = sqlite3.connect
 
         def connected(*args, **kwargs):
             connection = connect(*args, **kwargs)
-            connection.set_trace_callback(lambda statement: self.begins("sql", statement[:40]))
+            seam = "sql" if threading.current_thread() is threading.main_thread() else "sql of commits"
+            connection.set_trace_callback(
+                lambda statement: self.begins(seam, " ".join(statement.split())[:40])
+            )
             return connection
 
         sqlite3.connect = connected

@@ -12,7 +12,7 @@ import pytest
 
 from tests.brokers.numbered import NUMBERS
 from tests.support.every_case import failures
-from tests.system.crashes.points import a_few, calls, every, some
+from tests.system.crashes.points import SQL, a_few, calls, every, some
 from tests.system.crashes.stages import KafkaStages, SqliteStages, Stream
 
 pytestmark = [pytest.mark.thorough, pytest.mark.early(5)]
@@ -91,17 +91,13 @@ def dying(stages):
 
 
 def test_a_death_at_any_statement_of_sqlite(sqlite_stages):
-    """Each row of an insert is a statement here, of which a few do. After one is before the next."""
+    """After one is before the next."""
     stages = sqlite_stages()
     trace = traced(stages)
-    statements = [text for seam, _, text in trace if seam == "sql"]
-    assert {"BEGIN IMMEDIATE", "COMMIT", "PRAGMA wal_checkpoint(PASSIVE)"} <= set(statements)
-    assert sum(text.startswith("INSERT INTO records") for text in statements) > EVENTS
-    points = every(trace, "sql", when=["before"])
-    rows = [text.startswith("INSERT INTO records") for text in statements]
-    inserts = [point for point, is_row in zip(points, rows, strict=True) if is_row]
-    others = [point for point, is_row in zip(points, rows, strict=True) if not is_row]
-    points = a_few(others, 8) + a_few(inserts, 50)
+    statements = {text for seam, _, text in trace if seam == "sql of commits"}
+    assert {"BEGIN IMMEDIATE", "COMMIT", "PRAGMA wal_checkpoint(PASSIVE)"} <= statements
+    assert any(text.startswith("INSERT INTO records") for text in statements)
+    points = [point for seam in SQL for point in a_few(every(trace, seam, when=["before"]), 8)]
     assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
 
 
@@ -110,7 +106,7 @@ def test_a_death_at_any_other_step_on_sqlite(sqlite_stages):
     stages = sqlite_stages()
     trace = traced(stages)
     assert calls(trace).keys() >= STEPS
-    points = every(trace, "os.write", when=["midway"]) + every(trace, *calls(trace, "sql", "os.write"))
+    points = every(trace, "os.write", when=["midway"]) + every(trace, *calls(trace, *SQL, "os.write"))
     points = a_few(points, 10)
     assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
 
@@ -150,7 +146,7 @@ def test_a_death_in_the_recovery_from_a_death_on_sqlite(sqlite_stages, first):
         die(stage, point, ticks=2000)
         stage.check(stage.completed(ticks=3000))
 
-    points = every(trace, "sql", when=["before"]) + every(trace, *calls(trace, "sql"))
+    points = every(trace, *SQL, when=["before"]) + every(trace, *calls(trace, *SQL))
     assert failures(attempt, a_few(points, 10), AT_ONCE["sqlite"]) == {}
 
 
@@ -160,7 +156,7 @@ def test_a_death_of_any_classifier_on_sqlite(nursery, tmp_path):
     assert stream.alone.model.classifier.models["labelled and unlabelled"].n_kept == 5
     stages = SqliteStages(nursery, tmp_path, stream)
     trace = traced(stages)
-    points = a_few(every(trace, "sql", when=["before"])[::20], 2)
+    points = a_few(every(trace, *SQL, when=["before"])[::20], 2)
     points += a_few(every(trace, "os.rename", "commit", "process"), 3)
     assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
 
@@ -172,7 +168,7 @@ def test_a_death_of_chains_of_entities_on_sqlite(nursery, tmp_path):
     assert stream.alone.model.transitions.table.any()
     stages = SqliteStages(nursery, tmp_path, stream)
     trace = traced(stages)
-    points = every(trace, "sql", when=["before"])[::40]
+    points = every(trace, *SQL, when=["before"])[::40]
     points += every(trace, "os.rename", "commit", "process", when=["after"])
     assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
 
@@ -184,7 +180,7 @@ def test_a_death_of_models_of_tenants_on_sqlite(nursery, tmp_path):
     assert stream.alone.model.tenant().n_events
     stages = SqliteStages(nursery, tmp_path, stream)
     trace = traced(stages)
-    points = every(trace, "sql", when=["before"])[::40]
+    points = every(trace, *SQL, when=["before"])[::40]
     points += every(trace, "os.rename", "commit", "process", when=["after"])
     assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
 
@@ -192,7 +188,7 @@ def test_a_death_of_models_of_tenants_on_sqlite(nursery, tmp_path):
 def test_a_death_where_three_partitions_take_turns_on_sqlite(sqlite_stages):
     stages = sqlite_stages(3)
     trace = traced(stages)
-    points = a_few(every(trace, "sql", when=["before"])[::4], 4)
+    points = a_few(every(trace, *SQL, when=["before"])[::4], 4)
     points += a_few(every(trace, "os.rename", "commit", "process"), 3)
     assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
 

@@ -7,7 +7,9 @@ why, and ends with exit code 1; one that was stopped before it was the learner s
 from __future__ import annotations
 
 import signal
+import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 from kafka import KafkaAdminClient
@@ -17,7 +19,7 @@ from tests.event_logs.kafka.test_kafka_outage import prove_exactly_once
 from tests.support.every_case import failures
 from tests.support.program import Program, until
 from tests.support.service import raw_events
-from tests.system.crashes.points import a_few, calls, some
+from tests.system.crashes.points import SQL, a_few, calls, some
 from tests.system.crashes.stages import KafkaStages, SqliteStages, Stream
 
 pytestmark = [pytest.mark.thorough, pytest.mark.early(6)]
@@ -133,15 +135,20 @@ def is_the_learner(trace):
     return "acquire" in words and "COMMIT" in words[words.index("acquire") :]
 
 
-def holds_the_lock(trace):
-    words = [text for _, _, text in trace[:-1] if text in ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")]
-    return words[-1:] == ["BEGIN IMMEDIATE"]
+def is_locked(stage):
+    """Whether the process that was stopped holds the lock of the file; its thread of commits may, too."""
+    with closing(sqlite3.connect(stage.folder / "log.db", timeout=0.0, isolation_level=None)) as other:
+        try:
+            other.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+    return False
 
 
 def statements(trace):
     """Those up to the end of the second commit, and of a run of the same ones the first."""
     end = next(number for number, called in enumerate(trace) if called[:2] == ("commit", 2))
-    found = [called for called in trace[:end] if called[0] == "sql"]
+    found = [called for called in trace[:end] if called[0] in SQL]
     return [
         (seam, call, "before")
         for (_, _, before), (seam, call, text) in zip([("", 0, ""), *found], found, strict=False)
@@ -158,11 +165,10 @@ def test_a_zombie_at_any_statement_of_sqlite(sqlite_stages):
     def attempt(point):
         stage = sqlite_stages.new()
         zombie = stopped(stage, point)
-        trace = zombie.trace()
-        if holds_the_lock(trace):
+        if is_locked(stage):
             seen.append("locked")
             locked_out(stage, zombie, killed=point[1] % 2 == 0)
-        elif is_the_learner(trace):
+        elif is_the_learner(zombie.trace()):
             seen.append("learner")
             fenced(stage, zombie)
         else:
@@ -181,7 +187,7 @@ def test_a_zombie_at_any_other_step_on_sqlite(sqlite_stages):
     stage.produce_held()
     trace = stage.completed(trace=True).trace()
     points = some(
-        [called for called in trace if not called[0].startswith("os.")], "sql", "acquire", "poll", "close"
+        [called for called in trace if not called[0].startswith("os.")], *SQL, "acquire", "poll", "close"
     )
     points += [(seam, 0, when) for seam in SNAPSHOT for when in ("before", "after")] + [
         ("os.write", 0, "midway")
@@ -194,7 +200,11 @@ def test_a_zombie_at_any_other_step_on_sqlite(sqlite_stages):
     def attempt(where):
         before, point = where
         stage = sqlite_stages.new(like=before)
-        fenced(stage, stopped(stage, point))
+        zombie = stopped(stage, point)
+        if is_locked(stage):  # its thread of commits was in the midst of one
+            locked_out(stage, zombie, killed=False)
+        else:
+            fenced(stage, zombie)
 
     points = [(None, point) for point in points]
     points += [(dead, (seam, 0, when)) for seam in recovery for when in ("before", "after")]
