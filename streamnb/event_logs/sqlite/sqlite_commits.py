@@ -1,4 +1,4 @@
-"""Commits of the embedded log's learner, and the row that says who it is."""
+"""Commits of the embedded log's learner, and its row of the table `leader`."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class SqliteLeader:
 
 
 class SqliteCommits:
-    """Commits in another thread, on a connection of their own, while the caller's connection reads.
+    """Commits in another thread, on a second connection, while the caller's connection reads.
 
     The thread waits for the disk and runs SQLite, which both let other threads of Python run.
 

@@ -104,8 +104,8 @@ class SqliteLog(Log):
     def heartbeat(self) -> None:
         """Record a heartbeat. Raises `Fenced` after a takeover.
 
-        The call reads the leader's row, and writes it only a few times per session, and not beside a commit,
-        which writes it too.
+        The call reads the leader's row. It writes it a few times per session, and not during a commit, which
+        writes it too.
         """
         now = self._clock()
         with self._store.errors():

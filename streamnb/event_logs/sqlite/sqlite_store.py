@@ -134,6 +134,39 @@ class _Tails:
         return self.ids[number] << OFFSET_BITS | offset, self._partitions[number], offset
 
 
+def _is_on_read_only_medium(path: Path, wal: Path) -> bool:
+    """Return whether the medium is read-only, so that SQLite must read the file without creating others.
+
+    Raises LogError if the write-ahead log holds commits, which SQLite would ignore.
+    """
+    told = os.statvfs(path) if hasattr(os, "statvfs") and path.exists() else None
+    if told is None or not told.f_flag & os.ST_RDONLY:
+        return False
+    if wal.exists() and wal.stat().st_size:
+        raise LogError(
+            f"{path}: on a read-only medium, with its last commits in {wal.name}: copy "
+            "both to a writable folder"
+        )
+    return True
+
+
+def _insert_rows(
+    db: sqlite3.Connection, places: Sequence[int], records: Sequence[NewRecord], now: float
+) -> None:
+    """Insert records by one statement: a thread that runs many lets others wait for each."""
+    pieces = [
+        piece
+        for _, key, value, headers in records
+        for piece in (key, value, _pack_headers(headers) if headers else None)
+    ]
+    sizes = [-1 if piece is None else len(piece) for piece in pieces]
+    # SQLite counts from 1, and takes pieces of an empty value for NULL: begin after a byte of our own.
+    starts = list(accumulate(map(max, repeat(0), sizes), initial=2))
+    rows = list(zip(places, starts[::3], sizes[::3], sizes[1::3], sizes[2::3], strict=False))
+    joined = b" " + b"".join(filter(None, pieces))
+    db.execute(_INSERT, (now, joined, msgspec.json.encode(rows).decode()))
+
+
 class SqliteStore:
     """One connection to the file. The file and the schema are created if missing.
 
@@ -158,7 +191,7 @@ class SqliteStore:
             )
         with suppress(OSError):  # it exists, or SQLite reports why it cannot be created
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        self._is_constant = self._is_on_read_only_medium()
+        self._is_constant = _is_on_read_only_medium(self.path, self._wal)
         place = f"{self.path.absolute().as_uri()}?immutable={int(self._is_constant)}"
         with self.errors():
             self.db = sqlite3.connect(place, timeout=BUSY_TIMEOUT, isolation_level=None, uri=True)
@@ -168,21 +201,6 @@ class SqliteStore:
         except BaseException:
             self.db.close()
             raise
-
-    def _is_on_read_only_medium(self) -> bool:
-        """Return whether the medium is read-only, so that SQLite must read the file without creating others.
-
-        Raises LogError if the write-ahead log holds commits, which SQLite would ignore.
-        """
-        told = os.statvfs(self.path) if hasattr(os, "statvfs") and self.path.exists() else None
-        if told is None or not told.f_flag & os.ST_RDONLY:
-            return False
-        if self._wal.exists() and self._wal.stat().st_size:
-            raise LogError(
-                f"{self.path}: on a read-only medium, with its last commits in {self._wal.name}: copy "
-                "both to a writable folder"
-            )
-        return True
 
     def another(self) -> SqliteStore:
         """Return another connection to the opened file. Raises LogError if the path no longer leads to it."""
@@ -372,26 +390,12 @@ class SqliteStore:
         """
         tails = {topic: self._tails(topic) for topic in {record.topic for record in records}}
         taken = [tails[record.topic].place(record.key) for record in records]
-        self._insert_rows([place for place, _, _ in taken], records, now)
+        _insert_rows(self.db, [place for place, _, _ in taken], records, now)
         self.db.executemany(
             "UPDATE partitions SET next = ? WHERE partition_id = ?",
             [end for tail in tails.values() for end in zip(tail.ends, tail.ids, strict=True)],
         )
         return [(partition, offset) for _, partition, offset in taken]
-
-    def _insert_rows(self, places: Sequence[int], records: Sequence[NewRecord], now: float) -> None:
-        """Insert records by one statement: a thread that runs many lets others wait for each."""
-        pieces = [
-            piece
-            for _, key, value, headers in records
-            for piece in (key, value, _pack_headers(headers) if headers else None)
-        ]
-        sizes = [-1 if piece is None else len(piece) for piece in pieces]
-        # SQLite counts from 1, and takes pieces of an empty value for NULL: begin after a byte of our own.
-        starts = list(accumulate(map(max, repeat(0), sizes), initial=2))
-        rows = list(zip(places, starts[::3], sizes[::3], sizes[1::3], sizes[2::3], strict=False))
-        joined = b" " + b"".join(filter(None, pieces))
-        self.db.execute(_INSERT, (now, joined, msgspec.json.encode(rows).decode()))
 
     # Positions
 
