@@ -15,7 +15,7 @@ import msgspec
 
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.formats.avro_events import plain_value
-from streamnb.formats.connect_values import Convert, convert_fields, named_converter
+from streamnb.formats.connect_values import Convert, convert_fields, named_converter, times_as_numbers
 from streamnb.values.json_conversion import bytes_text
 
 Decode = Callable[[bytes], Any]
@@ -110,8 +110,10 @@ def _avro_decoder(schema: RegisteredSchema) -> Decode:
     named: dict[str, Any] = {}
     try:
         for text in schema.references.values():
-            fastavro.parse_schema(msgspec.json.decode(text), named_schemas=named)
-        parsed = fastavro.parse_schema(msgspec.json.decode(schema.text), named_schemas=named)
+            fastavro.parse_schema(times_as_numbers(msgspec.json.decode(text)), named_schemas=named)
+        parsed = fastavro.parse_schema(
+            times_as_numbers(msgspec.json.decode(schema.text)), named_schemas=named
+        )
     except Exception as error:
         raise MalformedEvent("undecodable", "$", f"an Avro schema that cannot be read: {error}") from error
     convert, is_recursive = _AvroTypes(named).converter(parsed), _is_recursive(parsed, named)

@@ -7,12 +7,17 @@ with the position of the conversion and compared when the schema is fetched agai
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import ssl
+import urllib.request
 from typing import Any
+from urllib.error import HTTPError
 
 from streamnb.config.source_config import RegistryConfig
 from streamnb.conversion.schema_decoders import Decode, RegisteredSchema, decoder_of
 from streamnb.errors import ConfigError, MalformedEvent, StreamnbError, Unavailable
+from streamnb.formats.schema_frames import GLOBAL
 
 _HINT = "pip install 'streamnb[registry]'"
 _HINT_PATH = (
@@ -20,6 +25,8 @@ _HINT_PATH = (
 )
 _NOT_FOUND = range(40_401, 40_404)  # codes for an unknown subject, version or schema
 _NO_PAGE = 404
+_APICURIO = "/apis/ccompat/"
+_GLOBAL_PATH = "/apis/registry/v3/ids/globalIds/{}?references=DEREFERENCE&returnArtifactType=true"
 _DIGEST_DIGITS = 12
 _MOST_NOTED = 3_800  # bytes of digests, which fit in the note of a position
 _BESIDE_A_DIGEST = 6  # quotes, a colon and a comma
@@ -48,8 +55,9 @@ class SchemaRegistry:
         except ImportError as error:
             raise ConfigError(f"registry.url: a schema registry needs a client ({error}): {_HINT}") from error
         settings: dict[str, Any] = {"url": config.url, "timeout": config.timeout, "max.retries": 0}
-        if login := config.login():
-            settings["basic.auth.user.info"] = login
+        self._login, self._timeout, self._ca_file = config.login(), config.timeout, config.ca_file or None
+        if self._login:
+            settings["basic.auth.user.info"] = self._login
         if config.ca_file:
             settings["ssl.ca.location"] = config.ca_file
         try:
@@ -83,18 +91,18 @@ class SchemaRegistry:
             raise MalformedEvent(found.reason, found.path, found.detail, found.remedy) from found
         return found(body)
 
-    def _fetched(self, schema: int | str) -> RegisteredSchema:
-        by_id = isinstance(schema, int)
-        found = self._asked(
-            f"schema {schema}", self._client.get_schema if by_id else self._client.get_schema_by_guid, schema
+    def registered(self, subject: str, text: str) -> int:
+        """Register an Avro schema, and return its id. Raises Unavailable, also if the schema is refused."""
+        from confluent_kafka.schema_registry import Schema  # noqa: PLC0415  an extra
+
+        return int(
+            self._asked(f"subject {subject}", self._client.register_schema, subject, Schema(text, "AVRO"))
         )
-        if not isinstance(found.schema_str, str) or not found.schema_str:
-            self._client.clear_caches()
-            raise Unavailable(f"registry {self._url}: its answer for schema {schema} has no schema")
-        references: dict[str, str] = {}
-        self._add_references(found, references, 0)
-        registered = RegisteredSchema(found.schema_type or "AVRO", found.schema_str, references)
-        content = repr((registered.kind, registered.text, list(references.items())))
+
+    def _fetched(self, schema: int | str) -> RegisteredSchema:
+        is_global = isinstance(schema, str) and schema.startswith(GLOBAL)
+        registered = self._of_global_id(schema) if is_global else self._of_id(schema)
+        content = repr((registered.kind, registered.text, list(registered.references.items())))
         digest = hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]
         before = self.digests.get(str(schema))
         if before not in {None, digest}:
@@ -107,6 +115,45 @@ class SchemaRegistry:
         if noted + len(str(schema)) + len(digest) < _MOST_NOTED:
             self.digests[str(schema)] = digest
         return registered
+
+    def _of_id(self, schema: int | str) -> RegisteredSchema:
+        by_id = isinstance(schema, int)
+        found = self._asked(
+            f"schema {schema}", self._client.get_schema if by_id else self._client.get_schema_by_guid, schema
+        )
+        if not isinstance(found.schema_str, str) or not found.schema_str:
+            self._client.clear_caches()
+            raise Unavailable(f"registry {self._url}: its answer for schema {schema} has no schema")
+        references: dict[str, str] = {}
+        self._add_references(found, references, 0)
+        return RegisteredSchema(found.schema_type or "AVRO", found.schema_str, references)
+
+    def _of_global_id(self, schema: Any) -> RegisteredSchema:
+        """Return a schema by Apicurio's global id, which the API of Confluent does not have."""
+        root, path, _ = self._url.partition(_APICURIO)
+        if not path:
+            remedy = f"set registry.url to Apicurio's, with the path {_APICURIO}v7"
+            raise MalformedEvent("unknown-schema", "$", f"{schema} is an id of Apicurio", remedy)
+        url = root + _GLOBAL_PATH.format(schema.removeprefix(GLOBAL))
+        request = urllib.request.Request(url)  # noqa: S310  the configured one
+        if self._login:
+            login = base64.b64encode(self._login.encode()).decode()
+            request.add_unredirected_header("Authorization", f"Basic {login}")
+        try:
+            tls = ssl.create_default_context(cafile=self._ca_file)
+            with urllib.request.urlopen(request, timeout=self._timeout, context=tls) as answer:  # noqa: S310
+                kind, text = answer.headers.get("X-Registry-ArtifactType"), answer.read().decode()
+        except Exception as error:  # of HTTP, sockets, TLS and texts
+            if isinstance(error, HTTPError) and b"VersionNotFound" in error.read():
+                text = f"the registry has no {schema}"
+                raise MalformedEvent("unknown-schema", "$", text, f"register it in {self._url}") from error
+            raise Unavailable(f"registry {url}: {type(error).__name__}: {error}") from error
+        if kind is None:
+            raise Unavailable(f"registry {url}: its answer has no type of a schema")
+        if kind not in {"AVRO", "JSON"}:
+            text = f"{schema} is of type {kind}, which is read by the ids of Confluent alone"
+            raise MalformedEvent("undecodable", "$", text, "set apicurio.registry.as-confluent=true")
+        return RegisteredSchema(kind, text, {})
 
     def _add_references(self, schema: Any, references: dict[str, str], depth: int) -> None:
         """Add the schemas that a schema refers to; those that they refer to come before them."""

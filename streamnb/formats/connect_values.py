@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Callable, Mapping
+from datetime import date, time
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -27,6 +28,8 @@ Convert = Callable[[Any], Any]
 _DAY = 86_400
 _DAYS = range(-719_162, 2_932_897)
 """Days since 1970 from year 1 to 9999. PostgreSQL's infinite dates arrive as days beyond, and are missing."""
+_ENDS = {(1 << 63) - 1, -(1 << 63)}
+"""Infinite times in nanoseconds, of which 64 bits hold the years 1677 to 2262 alone."""
 _DEBEZIUM, _CONNECT = "io.debezium", "org.apache.kafka.connect.data"
 
 
@@ -36,11 +39,21 @@ def _date(days: int) -> str | None:
 
 def _moment(unit: str, count: int) -> str | None:
     per_second = PER_SECOND[unit]
-    return date_time(count, per_second) if count // per_second // _DAY in _DAYS else None
+    return (
+        date_time(count, per_second) if count // per_second // _DAY in _DAYS and count not in _ENDS else None
+    )
 
 
 def _zoned(text: str) -> str | None:
-    return None if text.endswith("infinity") else text
+    return None if text.endswith("infinity") or text[0] in "+-" else text
+
+
+def _iso_date(text: str) -> str | None:
+    return None if text[0] in "+-" else json_value(date.fromisoformat(text.removesuffix("Z")))
+
+
+def _iso_time(text: str) -> str:
+    return str(json_value(time.fromisoformat(text.removesuffix("Z"))))
 
 
 def _time(unit: str, count: int) -> str:
@@ -77,10 +90,41 @@ _CONVERTERS: Mapping[str, Convert] = {
     f"{_DEBEZIUM}.time.MicroTimestamp": partial(_moment, "us"),
     f"{_DEBEZIUM}.time.NanoTimestamp": partial(_moment, "ns"),
     f"{_DEBEZIUM}.time.ZonedTimestamp": _zoned,
+    f"{_DEBEZIUM}.time.IsoDate": _iso_date,
+    f"{_DEBEZIUM}.time.IsoTime": _iso_time,
+    f"{_DEBEZIUM}.time.IsoTimestamp": _zoned,
     f"{_DEBEZIUM}.time.MicroDuration": lambda count: count / PER_SECOND["us"],
     f"{_DEBEZIUM}.data.VariableScaleDecimal": _scaled,
+    "int-date": _date,
+    "int-time-millis": partial(_time, "ms"),
+    "long-time-micros": partial(_time, "us"),
+    **{
+        f"long-{name}-{unit}": partial(_moment, short)
+        for name in ("timestamp", "local-timestamp")
+        for unit, short in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
+    },
 }
-"""Name of a schema -> conversion of its values to JSON values."""
+"""Name of a schema, or base and logical type of Avro -> conversion of its values to JSON values."""
+
+
+def times_as_numbers(kind: Any) -> Any:
+    """Return an Avro schema whose dates and times are numbers, with a name for `named_converter`.
+
+    A reader that makes dates fails for the whole record if one is outside the years 1 to 9999. Types within
+    arrays, maps and unions of several types stay as they are, because their values are not converted by name.
+    """
+    if isinstance(kind, list):
+        return kind if len([one for one in kind if one != "null"]) > 1 else list(map(times_as_numbers, kind))
+    if not isinstance(kind, dict):
+        return kind
+    found = {name: times_as_numbers(value) if name == "type" else value for name, value in kind.items()}
+    if "fields" in found:
+        found["fields"] = list(map(times_as_numbers, found["fields"]))
+    name = f"{found.get('type')}-{found.get('logicalType')}"
+    if name in _CONVERTERS:
+        del found["logicalType"]
+        found.setdefault("connect.name", name)
+    return found
 
 
 def named_converter(name: object, parameters: Mapping[str, Any]) -> Convert | None:

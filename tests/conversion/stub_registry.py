@@ -13,7 +13,7 @@ class StubRegistry:
     """Schemas by id, GUID, subject and version; `fault` is a status, and `page` an answer, instead."""
 
     def __init__(self):
-        self.page = None
+        self.page, self.global_ids = None, {}
         self.schemas, self.subjects, self.fault, self.asked, self.authorization = {}, {}, 0, [], None
 
     def register(self, subject, schema):
@@ -24,9 +24,9 @@ class StubRegistry:
             versions.append(number)
         return number
 
-    def answer(self, method, path, body):
+    def answer(self, method, path, body):  # noqa: PLR0911
         parts = [part for part in path.partition("?")[0].split("/") if part]
-        match [method, *parts]:
+        match [method, *(parts[3:] if parts[:2] == ["apis", "ccompat"] else parts)]:
             case ["POST", "subjects", subject, "versions"]:
                 number = self.register(subject, body)
                 return {"id": number, "guid": guid_of(number)}
@@ -39,6 +39,8 @@ class StubRegistry:
                 return {**self.schemas[int(number)], "guid": guid_of(int(number))}
             case ["GET", "schemas", "guids", guid]:
                 return next((each for n, each in self.schemas.items() if guid_of(n) == guid), None)
+            case ["GET", "apis", "registry", "v3", "ids", "globalIds", number]:
+                return self.global_ids.get(int(number))
         return None
 
     def _of_subject(self, subject, version):
@@ -65,12 +67,16 @@ def serving(registry):
             found = None if registry.fault else registry.answer(self.command, self.path, body)
             status = registry.fault or (200 if found is not None else 404)
             raw = json.dumps(found or {"error_code": status * 100 + 3, "message": "no"}).encode()
+            if "globalIds" in self.path and not registry.fault:
+                raw = found["schema"].encode() if found else b'{"name": "VersionNotFoundException"}'
             if registry.page is not None:
                 status, raw = registry.page
             self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(raw)))
             self.send_header("location", "/elsewhere")
+            if registry.page is None and found:
+                self.send_header("X-Registry-ArtifactType", found.get("schemaType", "AVRO"))
             self.end_headers()
             self.wfile.write(raw)
 

@@ -121,17 +121,65 @@ CONNECT = {
     "io.debezium.time.MicroDuration": ("long", 1_500_000, 1.5),
     "io.debezium.time.ZonedTimestamp": ("string", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
     "io.debezium.data.Uuid": ("string", "a", "a"),
+    "io.debezium.time.IsoDate": ("string", "2026-01-02Z", "2026-01-02T00:00:00+00:00"),
+    "io.debezium.time.IsoTime": ("string", "03:04:05.1Z", "03:04:05.100000"),
+    "io.debezium.time.IsoTimestamp": ("string", "2026-01-02T03:04:05.006Z", "2026-01-02T03:04:05.006Z"),
     "infinite": ("int", -2_147_472_692, None),
+    "infinite ISO date": ("string", "+292278994-08-16Z", None),
+    "infinite ISO timestamp": ("string", "-290308-12-21T19:59:27.6Z", None),
+    "infinite nanoseconds": ("long", 2**63 - 1, None),
+    "text of infinity": ("string", "infinity", None),
+    "before our era": ("string", "-0043-03-15T00:00:00.000000Z", None),
+}
+NAMED = {
+    "infinite": "io.debezium.time.Date",
+    "infinite ISO date": "io.debezium.time.IsoDate",
+    "infinite ISO timestamp": "io.debezium.time.IsoTimestamp",
+    "infinite nanoseconds": "io.debezium.time.NanoTimestamp",
+    "text of infinity": "io.debezium.time.ZonedTimestamp",
+    "before our era": "io.debezium.time.ZonedTimestamp",
 }
 
 
 @pytest.mark.parametrize("name", CONNECT)
 def test_numbers_of_connect_have_the_meaning_of_their_names_schema(stub, name):
     base, given, expected = CONNECT[name]
-    named = "io.debezium.time.Date" if name == "infinite" else name
-    kind = ["null", {"type": base, "connect.name": named}]
+    kind = ["null", {"type": base, "connect.name": NAMED.get(name, name)}]
     serializer = AvroSerializer(SchemaRegistryClient({"url": stub.url}), avro_of(field("x", kind)))
     assert decoded(stub, serializer({"x": given}, context())) == {"x": expected}
+
+
+INFINITE = {"date": ("int", -622_191_234), "timestamp-millis": ("long", 9_223_372_036_825_200)}
+
+
+@pytest.mark.parametrize("name", INFINITE)
+@pytest.mark.parametrize("connect", [None, "org.apache.kafka.connect.data."])
+def test_a_time_beyond_the_calendar_is_missing_and_its_row_is_not(stub, name, connect):
+    """A reader that makes dates of them fails; Debezium sends PostgreSQL's infinity so in the mode of Connect."""
+    base, count = INFINITE[name]
+    kind = logical(base, name)
+    if connect:
+        kind["connect.name"] = connect + {"date": "Date", "timestamp-millis": "Timestamp"}[name]
+    schema = avro_of(field("x", ["null", kind]), field("y", "int"))
+    stub.register("s", {"schema": schema})
+    stream = io.BytesIO()
+    plain = avro_of(field("x", ["null", base]), field("y", "int"))
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(json.loads(plain)), {"x": count, "y": 3})
+    assert decoded(stub, b"\0\0\0\0\1" + stream.getvalue()) == {"x": None, "y": 3}
+
+
+UNIONS = {"array": [dt.date(2026, 1, 2)], "map": {"a": dt.date(2026, 1, 2)}, "union": dt.date(2026, 1, 2)}
+
+
+@pytest.mark.parametrize("kind", UNIONS)
+def test_times_within_other_types_are_times(stub, kind):
+    day = logical("int", "date")
+    kinds = {"array": {"type": "array", "items": day}, "map": {"type": "map", "values": day}}
+    serializer = AvroSerializer(
+        SchemaRegistryClient({"url": stub.url}), avro_of(field("x", kinds.get(kind, ["null", "string", day])))
+    )
+    found = decoded(stub, serializer({"x": UNIONS[kind]}, context()))
+    assert "2026-01-02T00:00:00+00:00" in str(found)
 
 
 def test_a_decimal_of_connect_has_its_scale_and_may_vary_it(stub):
@@ -192,6 +240,64 @@ def test_ids_in_headers_are_read_as_those_before_the_value(stub):
     raw = serializer({"x": 3}, context(headers))
     assert raw == b"\x06"
     assert decoded(stub, raw, headers) == {"x": 3}
+
+
+APICURIO = {
+    "header of a global id": (b"\x06", [("apicurio.value.globalId", (7).to_bytes(8, "big"))], True),
+    "header of a content id": (b"\x06", [("apicurio.value.contentId", (1).to_bytes(8, "big"))], False),
+    "eight bytes": (b"\0" + (7).to_bytes(8, "big") + b"\x06", [], True),
+    "four bytes": (b"\0" + (1).to_bytes(4, "big") + b"\x06", [], False),
+    "of the key": (b"\0" + (1).to_bytes(4, "big") + b"\x06", [("apicurio.key.globalId", bytes(8))], False),
+}
+
+
+@pytest.mark.parametrize("form", APICURIO)
+def test_the_forms_of_apicurio_name_two_kinds_of_ids(stub, form):
+    """Content ids are those of Confluent's API; a global id is asked for at Apicurio's own."""
+    raw, headers, is_global = APICURIO[form]
+    stub.url += "/apis/ccompat/v7"
+    stub.register("s", {"schema": avro_of(field("content", "int"))})
+    stub.global_ids[7] = {"schema": avro_of(field("version", "int"))}
+    assert decoded(stub, raw, headers) == ({"version": 3} if is_global else {"content": 3})
+    assert ("globalIds/7" in stub.asked[-1]) == is_global
+
+
+def test_a_value_without_a_frame_may_begin_as_one(stub):
+    """Debezium's envelope without a row before begins with 0; the header of its id says that it has no frame."""
+    stub.url += "/apis/ccompat/v7"
+    stub.global_ids[7] = {"schema": avro_of(field("x", ["null", "int"]), field("y", "string"))}
+    raw, headers = b"\0\x0ahello", [("apicurio.value.globalId", (7).to_bytes(8, "big"))]
+    assert schema_frame(raw).schema == int.from_bytes(b"\x0ahel", "big")
+    assert decoded(stub, raw, headers) == {"x": None, "y": "hello"}
+
+
+def test_a_global_id_is_a_dead_letter_or_waits_as_other_ids(stub):
+    registry = reader_of(stub)
+    with pytest.raises(MalformedEvent, match="an id of Apicurio") as found:
+        registry.decode("globalId 7", b"\x06")
+    assert found.value.reason == "unknown-schema"
+    stub.url += "/apis/ccompat/v7"
+    registry = reader_of(stub, username="u", password=Secret("p"))
+    with pytest.raises(MalformedEvent, match="has no globalId 7") as found:
+        registry.decode("globalId 7", b"\x06")
+    assert found.value.reason == "unknown-schema"
+    assert stub.authorization == "Basic " + base64.b64encode(b"u:p").decode()
+    for stub.page in PAGES:
+        with pytest.raises(Unavailable):
+            registry.decode("globalId 7", b"\x06")
+    stub.page, stub.fault = None, 503
+    with pytest.raises(Unavailable, match="503"):
+        registry.decode("globalId 7", b"\x06")
+    stub.fault, stub.global_ids[7] = 0, {"schema": 'syntax = "proto3";', "schemaType": "PROTOBUF"}
+    with pytest.raises(MalformedEvent, match="of type PROTOBUF"):
+        registry.decode("globalId 7", b"\x06")
+    stub.global_ids[8] = {"schema": avro_of(field("x", "int"))}
+    assert registry.decode("globalId 8", b"\x06") == {"x": 3}
+    after = SchemaRegistry(RegistryConfig(url=stub.url))
+    after.digests = dict(registry.digests)
+    stub.global_ids[8] = {"schema": avro_of(field("y", "int"))}
+    with pytest.raises(SchemaChangedError):
+        after.decode("globalId 8", b"\x06")
 
 
 def test_json_schema_is_json_behind_its_frame(stub):
