@@ -295,6 +295,8 @@ def _add_labels(command: _Command) -> None:
     which.add_argument("--ids", metavar="FILE", help="ids of the events, one a line; - is standard input")
     which.add_argument("--key", metavar="KEY", help="the key of their records")
     which.add_argument("--where", metavar="FIELD=VALUE", help="an attribute, and its value")
+    text = 'rows that were deleted, of sources with deletes = "forget"'
+    which.add_argument("--deleted", action="store_true", help=text)
 
 
 def _add_operations(command: _Command) -> None:

@@ -11,6 +11,7 @@ from streamnb.config.validators import (
     COLUMNS,
     HOOK_NAME,
     NAME,
+    NO_TOPIC,
     REGISTRY_URL,
     SECRET,
     STRING,
@@ -37,7 +38,7 @@ class SourceConfig(Section, frozen=True):
         text: the column of the text.
         ts: the column of the event time.
         drop: columns that do not become features.
-        deletes: whether the deletion of a row retracts its label.
+        deletes: whether the deletion of a row retracts its label, and notes the row for `forget --deleted`.
     """
 
     name: Annotated[str, HOOK_NAME]
@@ -48,7 +49,7 @@ class SourceConfig(Section, frozen=True):
     text: Annotated[str | None, NAME] = None
     ts: Annotated[str | None, NAME] = None
     drop: Annotated[tuple[str, ...], COLUMNS] = ()
-    deletes: Literal["withdraw", "keep"] = "withdraw"
+    deletes: Literal["withdraw", "forget", "keep"] = "withdraw"
 
 
 class RegistryConfig(Section, frozen=True):
@@ -61,6 +62,7 @@ class RegistryConfig(Section, frozen=True):
         password_file: the file that holds the password; empty for none.
         ca_file: certificates that sign the registry's; empty for the system's.
         timeout: seconds for which a request waits.
+        predictions: topic to which predictions are copied as Avro; empty for none.
     """
 
     url: Annotated[str, REGISTRY_URL] = ""
@@ -69,6 +71,7 @@ class RegistryConfig(Section, frozen=True):
     password_file: Annotated[str, STRING] = ""
     ca_file: Annotated[str, STRING] = ""
     timeout: Annotated[float, duration(above_zero=True)] = 10.0
+    predictions: Annotated[str, NO_TOPIC] = ""
 
     def login(self) -> str:
         """Return name and password with a colon between them, or "". Raises ConfigError for a bad file."""

@@ -26,7 +26,7 @@ from streamnb.formats.change_envelopes import (
 from streamnb.formats.connect_values import Convert, struct_converter
 from streamnb.formats.dead_letter_record import dead_letter_record, letter_limit
 from streamnb.formats.event_columns import encoded
-from streamnb.formats.row_events import RowColumns, RowEvents, key_id
+from streamnb.formats.row_events import DELETED, RowColumns, RowEvents, key_id
 from streamnb.formats.schema_frames import KEY_HEADER, VALUE_HEADER, schema_frame
 
 EVENTS, LABELS, LETTERS, TOMBSTONES, OTHERS = "events", "labels", "dead-letters", "tombstones", "others"
@@ -50,6 +50,8 @@ class RecordConverter:
             time at which it was read. Changes that follow it may have been committed before that time.
         sizes: maximum bytes of a record with its key, of topics that have such a limit.
     """
+
+    results = RESULTS
 
     def __init__(
         self,
@@ -139,8 +141,10 @@ class RecordConverter:
         cells = self._rows.cells((change.before if is_deleted else change.row) or {})
         event_id = self._rows.id_of(cells, key_id(key))
         if is_deleted:
-            if self._source.deletes == "withdraw":
-                yield LABELS, self._label(event_id, None, max(ts, self.floor))
+            if self._source.deletes != "keep":
+                headers = ((DELETED, b""),) if self._source.deletes == "forget" else ()
+                retraction = self._label(event_id, None, max(ts, self.floor))
+                yield LABELS, retraction._replace(headers=headers)
             return
         self._look_for(cells, key)
         if change.op == SNAPSHOT:

@@ -13,6 +13,8 @@ from streamnb.formats.change_envelopes import UNAVAILABLE
 from streamnb.formats.event_columns import assembled, encoded
 from streamnb.values.json_conversion import name_text
 
+DELETED = "deleted"
+"""Header of a label record whose row was deleted and is to be forgotten; a learner ignores it."""
 _DEEPEST = 20  # nested objects
 
 

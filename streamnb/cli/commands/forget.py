@@ -10,11 +10,13 @@ from itertools import islice
 from pathlib import Path
 
 from streamnb.cli.commands.rebuild import print_progress, retrain
-from streamnb.engine.ports import Record
+from streamnb.config import Config
+from streamnb.engine.ports import Log, Record, between
 from streamnb.engine.retraining.label_resolution import Chosen
 from streamnb.errors import ConfigError
 from streamnb.events import Event
 from streamnb.features.attributes import some_of
+from streamnb.formats.row_events import DELETED
 from streamnb.formats.terminal_text import emit
 from streamnb.runtime import context, factories
 from streamnb.values.messages import Message
@@ -22,6 +24,7 @@ from streamnb.values.parameter_checks import pluralize
 
 _FEW = 5
 _MOST_NAMES = 100
+_AT_ONCE = 1000
 
 
 class WithIds:
@@ -72,8 +75,10 @@ class WithValue:
 
 def run(options: argparse.Namespace) -> int:
     """Retrain the model without the selected events; return 1 if there are none."""
-    config, chosen = context.load_config(options), _chosen(options)
+    config = context.load_config(options)
+    chosen = None if options.deleted else _chosen(options)
     with closing(context.existing_log(config)) as log:
+        chosen = chosen or _of_deleted_rows(config, log)
         rebuilding, n = retrain(factories.begun_configuration(config, log), log, chosen)
     if isinstance(chosen, WithIds) and chosen.unmet:
         emit(Message("ids-not-found", chosen.description, ids=sorted(chosen.unmet)))
@@ -98,6 +103,19 @@ def with_ids(file: str) -> WithIds:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{file}: line {line} is not UTF-8; expected ids, one a line") from None
     return WithIds(filter(None, (line.removesuffix("\r") for line in lines)))
+
+
+def _of_deleted_rows(config: Config, log: Log) -> Chosen:
+    """Return a predicate of the events whose rows were deleted, as `convert` noted. Raises ConfigError."""
+    if not any(source.deletes == "forget" for source in config.sources):
+        raise ConfigError('--deleted: no [[sources]] has deletes = "forget", which notes deleted rows')
+    ids = {
+        (record.key or b"").decode()
+        for partition, (first, end) in log.offset_ranges(config.topics.labels).items()
+        for record in between(log, partition, first, end, _AT_ONCE)
+        if any(name == DELETED for name, _ in record.headers)
+    }
+    return lambda event, _: event.id in ids
 
 
 def _chosen(options: argparse.Namespace) -> Chosen:

@@ -123,8 +123,10 @@ class Engine:
         for line in process.stdout:
             if not line.endswith("\n") or line.startswith("ended"):
                 continue
-            _, key, value = line.split()
-            self._append([NewRecord(TOPIC, _decoded(key), _decoded(value) or b"")])
+            _, key, value, *headers = line.split()
+            pairs = (header.split(":") for header in headers)
+            found = tuple((name, _decoded(content)) for name, content in pairs)
+            self._append([NewRecord(TOPIC, _decoded(key), _decoded(value) or b"", found)])
             self.count += 1
 
 
