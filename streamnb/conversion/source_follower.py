@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from streamnb.config import Config
 from streamnb.config.source_config import SourceConfig
+from streamnb.conversion.prediction_encoder import PredictionEncoder
 from streamnb.conversion.record_converter import RecordConverter
 from streamnb.conversion.schema_registry import SchemaRegistry
 from streamnb.conversion.source_metrics import SourceMetrics
@@ -33,9 +34,16 @@ NOTICES = {
     "operation": "records with `op` {name} have no meaning for a learner, and are passed",
     "letter": "records become dead letters, {name}: `streamnb dlq list` shows why",
     "feature": 'column id is a feature, not the id of the event: set id = "id", or drop = ["id"]',
+    "foreign": "records that are no predictions are passed",
+    "large": "predictions that are larger than max.message.bytes of topic {name} are passed",
     "hidden": 'the id of the CloudEvent is used, not the `id` of its data, which id = "id" would use',
 }
 """Reading of a source that its owner may not expect -> message."""
+
+
+def predictions_source(config: Config) -> SourceConfig:
+    """Return the topic of predictions as a source, which `registry.predictions` has encoded."""
+    return SourceConfig(name="predictions", topic=config.topics.predictions)
 
 
 class SourceFollower(LeasedFollower):
@@ -49,7 +57,7 @@ class SourceFollower(LeasedFollower):
         lease_seconds: see `LeasedPosition`.
 
     Attributes:
-        totals: number of outputs and passed records, by result.
+        totals: number of outputs and passed records, by one of `results`.
         is_at_end: whether it has seen the end of the topic.
 
     Raises ConfigError if a library is missing.
@@ -71,8 +79,17 @@ class SourceFollower(LeasedFollower):
         self._source, self._metrics, self._report = source, metrics, report
         self._registry = SchemaRegistry(config.registry) if config.registry.url else None
         self._noticed: set[tuple[str, str]] = set()
-        self._converter = RecordConverter(source, config, self._registry, self._notice)
+        topics = config.topics
+        self._written = [topics.events[0], topics.dead_letters, *([topics.labels] if topics.labels else [])]
+        self._converter: RecordConverter | PredictionEncoder
+        if source == predictions_source(config):
+            assert self._registry is not None  # noqa: S101  as the configuration was checked
+            self._written = [config.registry.predictions]
+            self._converter = PredictionEncoder(self._written[0], self._registry, self._notice)
+        else:
+            self._converter = RecordConverter(source, config, self._registry, self._notice)
         self.totals: Counter[str] = Counter()
+        self.results = self._converter.results
         self.is_at_end = False
 
     def position_in(self, log: Log) -> LeasedPosition:
@@ -105,9 +122,7 @@ class SourceFollower(LeasedFollower):
     def _convert(self, log: Log, position: LeasedPosition) -> None:
         """Convert batch after batch until the end, or until there are new partitions."""
         log.seek({Partition(self._source.topic, n): offset for n, offset in enumerate(position.offsets)})
-        topics = self.config.topics
-        written = [topics.events[0], topics.dead_letters, *([topics.labels] if topics.labels else [])]
-        self._converter.sizes = log.sizes(written)
+        self._converter.sizes = log.sizes(self._written)
         known = dict(position.more)
         self._converter.floor = max(self._converter.floor, float(known.pop(_FLOOR, 0.0)))
         if self._registry is not None:
@@ -117,7 +132,7 @@ class SourceFollower(LeasedFollower):
             records = log.poll(_AT_ONCE, _POLL_SECONDS)
             behind = sum(log.lag().values())
             self._metrics.behind.labels(self._source.name).set(len(records) + behind)
-            if records and not self._written(records, position):
+            if records and not self._is_written(records, position):
                 return
             self.is_at_end = behind == 0
             if position.is_due:
@@ -128,7 +143,7 @@ class SourceFollower(LeasedFollower):
                 if len(partitions) != len(position.offsets) or topic_id != position.topic_id:
                     return
 
-    def _written(self, records: Sequence[Record], position: LeasedPosition) -> bool:
+    def _is_written(self, records: Sequence[Record], position: LeasedPosition) -> bool:
         """Write what records become, in several transactions if it is much; return False if it must stop."""
         outputs: list[NewRecord] = []
         self._converter.counts.clear()

@@ -12,7 +12,8 @@ class SourceMetrics:
         registry: to which the metrics belong.
 
     Attributes:
-        records: counter by result: "events", "labels", "dead-letters", "tombstones" or "others".
+        records: counter by result: "events", "labels", "dead-letters", "tombstones" or "others";
+            "predictions" of the source of this name.
         converting: 1 in the process that converts.
         behind: records that are not converted yet.
     """

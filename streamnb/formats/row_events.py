@@ -14,7 +14,7 @@ from streamnb.formats.event_columns import assembled, encoded
 from streamnb.values.json_conversion import name_text
 
 DELETED = "deleted"
-"""Header of a label record whose row was deleted and is to be forgotten; a learner ignores it."""
+"""Header of the retraction of a deleted row that `forget --deleted` will forget; a learner ignores it."""
 _DEEPEST = 20  # nested objects
 
 

@@ -34,6 +34,7 @@ class FollowerThread(ABC):
         config: the same.
         lock: held while the state changes or is read.
         problem: why it does not follow now; empty if it does.
+        error: the last failure: a StreamnbError, after which it began again, or another, which ended it.
     """
 
     _again: ClassVar[str] = ""
@@ -45,6 +46,7 @@ class FollowerThread(ABC):
         self.config, self._tell = config, tell
         self.lock = FairLock()
         self.problem = ""
+        self.error: BaseException | None = None
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=type(self).__name__.lower(), daemon=True)
 
@@ -97,8 +99,11 @@ class FollowerThread(ABC):
                     continue
                 if str(error) != self.problem:
                     self._tell(self.failure_message(error))
-                self.problem = str(error)
+                self.problem, self.error = str(error), error
                 self.rest()
+            except BaseException as error:
+                self.error = error
+                raise
 
     def rest(self) -> None:
         """Wait after a failure."""

@@ -1371,7 +1371,7 @@ CHANGES = {
     "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "predictions.traceparent": "true", "predictions.by": "scorers", "decision.costs": "{ a = { b = 2 } }", "decision.reject": "0.5", "decision.priors": "windowed", "decision.window": "7", "decision.novelty": "0.01", "scorers.behind": "1", "drift.detectors": "adwin",
     "monitors": '[{ name = "quiet", kind = "no-events", after = "1m" }]',
     "webhooks": '[{ name = "w", url = "https://x/y", send = "predictions", secret_file = "s", give_up_after = "1h" }]',
-    "sources": '[{ name = "s", topic = "t" }]', "registry.url": "http://r:8081", "registry.username": "u", "registry.password": "p", "registry.password_file": "p", "registry.ca_file": "f", "registry.timeout": "1s",
+    "sources": '[{ name = "s", topic = "t" }]', "registry.url": "http://r:8081", "registry.username": "u", "registry.password": "p", "registry.password_file": "p", "registry.ca_file": "f", "registry.timeout": "1s", "registry.predictions": "p",
     "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "labels.allowed": "['a', 'b']", "http.listen": "",
     "log_output.format": "json", "log_output.level": "error", "log_output.progress": "1s",
 }  # fmt: skip

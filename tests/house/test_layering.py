@@ -121,7 +121,7 @@ ONLY_IN = {
     },
     "pandas": {"models/interface/predictions.py", "models/naive_bayes/counting_model.py", "sklearn.py"},
     "sklearn": {"sklearn.py"},
-    "fastavro": {"conversion/schema_decoders.py", "formats/avro_events.py"},
+    "fastavro": {"conversion/prediction_encoder.py", "conversion/schema_decoders.py", "formats/avro_events.py"},
     "pyarrow": {"evaluation/prediction_files.py", "formats/arrow_events.py", "formats/parquet_events.py", "spark/partition_worker.py"},
     "pyspark": {"spark/job.py"},
     "opentelemetry": {"telemetry/open_telemetry.py"},
