@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from streamnb.models.naive_bayes.partials import merge_all as merge_all
     from streamnb.persistence.model_files import load as load
     from streamnb.scoring.prequential_scores import ProgressiveValidation as ProgressiveValidation
+    from streamnb.statistics.class_priors import SmoothedPrior as SmoothedPrior
     from streamnb.statistics.sequential_posterior import SequentialPosterior as SequentialPosterior
     from streamnb.toolbox.bayesian_network.bayesian_network_classifier import (
         BayesianNetworkClassifier as BayesianNetworkClassifier,
@@ -115,6 +116,7 @@ _HOMES = {
     "toolbox.posterior.beta_bernoulli": ("BetaBernoulli",),
     "toolbox.posterior.dirichlet_categorical": ("DirichletCategorical",),
     "toolbox.posterior.multinomial": ("log_binomial_pmf", "log_multinomial_pmf"),
+    "statistics.class_priors": ("SmoothedPrior",),
     "statistics.sequential_posterior": ("SequentialPosterior",),
     "values.time_parts": ("time_attributes",),
 }

@@ -65,8 +65,8 @@ class Nominal(_Smoothed):
         values: all allowed values. Learning and predicting any other raises ValueError; the service makes
             its event a dead letter. For networks it is missing.
         n_values: in place of `values` their minimum number; more count as they are met.
-        p: one prior estimate of all values, or for networks one of each value, which declares the values:
-            ``Nominal(m=2, p={"y": 0.7, "n": 0.3})``. They must sum to 1.
+        p: one prior estimate of all values, or one of each value, which declares the values:
+            ``Nominal(m=2, p={"y": 0.7, "n": 0.3})``. They must sum to 1. Mixtures and tenants take one only.
 
     Examples:
         >>> from streamnb import CategoricalNB, Nominal
@@ -180,8 +180,8 @@ def check_smoothing(alpha: float | None, m: float | None, p: float | Mapping[Any
             raise ValueError(f"{name} must be 0 or lie between {_LEAST} and {1.0 / _LEAST}, not {value!r}")
     if isinstance(p, Mapping):
         raise ValueError(  # noqa: TRY004
-            f"p must be one number here, not {dict(p)!r}: only nominal attributes of a network take a p of "
-            "each value, BayesianNetworkClassifier(attributes={'a': Nominal(m=2, p={'y': 0.7, 'n': 0.3})})"
+            f"p must be one number here, not {dict(p)!r}: a nominal attribute takes a p of each value, "
+            "CategoricalNB(attributes={'a': Nominal(m=2, p={'y': 0.7, 'n': 0.3})})"
         )
     if p is not None and not lies_between(_LEAST, p, 1.0 - 2.0**-52):
         raise ValueError(f"p must lie between {_LEAST} and 1, not {p!r}")

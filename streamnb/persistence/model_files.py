@@ -40,6 +40,7 @@ _VALUES = (
     "Nominal",
     "OneDependence",
     "Pool",
+    "SmoothedPrior",
     "Softmax",
     "Text",
 )

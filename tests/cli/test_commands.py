@@ -247,6 +247,54 @@ def test_inspect_prints_the_parameters_of_naive_bayes(tmp_path):
     assert "parameters" not in streamnb("inspect", *flags, cwd=tmp_path).stdout
 
 
+def with_config(folder, kind, rows, declared=""):
+    """Learn (features, label) by a model of this kind, and return the flags of its configuration."""
+    lines = [json.dumps({"id": str(i), "features": x, "label": label}) for i, (x, label) in enumerate(rows)]
+    (folder / "events.jsonl").write_text("\n".join(lines))
+    log = '[log]\nurl = "sqlite:///log.db"\n[http]\nlisten = ""\n'
+    (folder / "own.toml").write_text(f'{log}[model]\nkind = "{kind}"\n{declared}')
+    flags = ["--config", "own.toml"]
+    streamnb("replay", "events.jsonl", *flags, cwd=folder)
+    streamnb("run", "--until-end", *flags, cwd=folder)
+    return flags
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "declared"),
+    [
+        ("mixture", "presence alpha=1", ""),
+        ("semi_supervised", "labelled and unlabelled", ""),
+        ("hidden_markov", "P(next state | state)", '[events]\nentity = "$.features.machine"\n'),
+        ("bayesian_network", "P(outlook | label)", '[[attributes]]\nname = "outlook"\nkind = "nominal"\n'),
+    ],
+)
+def test_inspect_prints_the_parameters_of_other_kinds(tmp_path, kind, told, declared):
+    labelled = [("sunny", "no"), ("sunny", "no"), ("rain", "yes"), ("rain", "no")]
+    entity = {"machine": "m"} if kind == "hidden_markov" else {}
+    flags = with_config(
+        tmp_path, kind, [({"outlook": outlook, **entity}, y) for outlook, y in labelled], declared
+    )
+    found = answer("inspect", "--details", *flags, cwd=tmp_path)["parameters"]
+    own = next(iter(found["hypotheses"].values())) if "hypotheses" in found else found
+    if "tables" in own:
+        p = {"sunny": pytest.approx(0.6), "rain": pytest.approx(0.4)}
+        assert own["tables"][1]["table"][0] == {"given": ["no"], "p": p}
+    else:
+        assert own["discrete"][0]["table"]["sunny"] == pytest.approx({"no": 0.6, "yes": 1 / 3})
+    assert own["n_parameters"] == sum(own["n_free"].values()) >= 3
+    shown = streamnb("inspect", "--details", *flags, cwd=tmp_path).stdout
+    assert told in shown
+    assert f"{own['n_parameters']} free parameters: " in shown
+
+
+def test_inspect_says_that_a_model_has_no_tables(tmp_path):
+    declared = '[[attributes]]\nname = "size"\nkind = "continuous"\n'
+    rows = [({"size": float(i)}, "ab"[i % 2]) for i in range(4)]
+    flags = with_config(tmp_path, "logistic_regression", rows, declared)
+    assert answer("inspect", "--details", *flags, cwd=tmp_path)["parameters"] is None
+    assert "no class-conditional tables" in streamnb("inspect", "--details", *flags, cwd=tmp_path).stdout
+
+
 def test_a_holdout_learns_one_part_and_scores_the_other(tmp_path):
     lines = [
         json.dumps({"id": str(i), "text": "a" if i % 2 else "b", "label": "xy"[i % 2]}) for i in range(9)

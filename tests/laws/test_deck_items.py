@@ -31,6 +31,7 @@ from streamnb import (
     NaiveBayes,
     Nominal,
     SequentialPosterior,
+    SmoothedPrior,
     Text,
     log_binomial_pmf,
 )
@@ -91,16 +92,21 @@ def test_a_lion_cub_needs_smoothing():
 
 
 def test_an_estimate_with_a_prior_for_each_value():
-    """(n_c + m p_v) / (n + m) with p = (.7, .3) of each value, in naive Bayes as a network."""
+    """(n_c + m p_v) / (n + m) with p = (.7, .3) of each value, in naive Bayes and in the same network."""
     wind = Nominal(m=4, p={"weak": 0.7, "strong": 0.3})
-    model = BayesianNetworkClassifier(attributes={"outlook": Nominal(m=4), "wind": wind})
+    model = CategoricalNB(attributes={"outlook": Nominal(m=4), "wind": wind})
+    network = BayesianNetworkClassifier(attributes={"outlook": Nominal(m=4), "wind": wind})
     counts = Counter()
     for *values, label in PLAY_TENNIS:
-        x = dict(zip(NAMES, values, strict=True))
-        model.learn_one({"outlook": x["outlook"], "wind": x["wind"]}, label)  # its values come one by one
-        model.predict_proba_one(x)  # the tables grow after predictions, too
+        x = {"outlook": values[NAMES.index("outlook")], "wind": values[NAMES.index("wind")]}
+        for one in (model, network):  # their values come one by one, and after predictions, too
+            one.learn_one(x, label)
+            one.predict_proba_one(x)
         counts.update([label, (label, x["wind"]), (label, "outlook", x["outlook"])])
-    assert model.network.table("wind")[("no",)]["strong"] == pytest.approx((3 + 4 * 0.3) / (5 + 4))
+    own = model.parameters().discrete["wind"]
+    assert own.table["no"]["strong"] == pytest.approx((3 + 4 * 0.3) / (5 + 4))
+    assert own.added == pytest.approx({"weak": 2.8, "strong": 1.2})
+    assert network.network.table("wind")[("no",)] == pytest.approx(own.table["no"])
     for sky, blows in product(("sunny", "rain"), ("weak", "strong")):
         joint = {
             v: counts[v] / 14
@@ -108,17 +114,16 @@ def test_an_estimate_with_a_prior_for_each_value():
             * (counts[v, blows] + 4 * wind.p[blows]) / (counts[v] + 4)
             for v in ("yes", "no")
         }  # fmt: skip
-        found = model.predict_proba_one({"outlook": sky, "wind": blows})
-        assert found["yes"] == pytest.approx(joint["yes"] / sum(joint.values()), rel=1e-12)
+        for one in (model, network):
+            found = one.predict_proba_one({"outlook": sky, "wind": blows})
+            assert found["yes"] == pytest.approx(joint["yes"] / sum(joint.values()), rel=1e-12)
     for refused in (
-        lambda: CategoricalNB(attributes={"wind": wind}),
-        lambda: NaiveBayes({"wind": wind}),
         lambda: CategoricalNB(m=4, p=wind.p),
         lambda: Text(m=4, p=wind.p),
         lambda: BayesOptimalNB({"wind": wind}),
         lambda: Hypothesis(m=4, p=wind.p),
     ):
-        with pytest.raises(ValueError, match="BayesianNetworkClassifier"):
+        with pytest.raises(ValueError, match="CategoricalNB"):
             refused()
 
 
@@ -208,9 +213,10 @@ DECK_NUMBERS = [
 
 def test_one_variance_for_all_classes_is_a_logistic_function():
     """P(v = 1 | x) = 1 / (1 + exp(ln P(0)/P(1) + sum (mu_0 - mu_1) / s^2 x + (mu_1^2 - mu_0^2) / 2 s^2))."""
-    model = GaussianNB()
+    model, tied = GaussianNB(), GaussianNB(covariance="tied")
     for *values, label in DECK_NUMBERS:
         model.learn_one(dict(enumerate(values)), label)
+        tied.learn_one(dict(enumerate(values)), label)
     view = model.linear_view(1, covariance="tied")
     exponent = {"x": [math.log(2 / 3)]}
     x = {0: 0.7, 1: -2.0, 2: 5.0}
@@ -219,7 +225,10 @@ def test_one_variance_for_all_classes_is_a_logistic_function():
         mu = {y: math.fsum(own) / len(own) for y, own in rows.items()}
         s2 = math.fsum((one - mu[y]) ** 2 for y, own in rows.items() for one in own) / len(DECK_NUMBERS)
         exponent["x"].append((mu[0] - mu[1]) / s2 * value + (mu[1] ** 2 - mu[0] ** 2) / (2 * s2))
-    assert view.probability(x) == pytest.approx(1 / (1 + math.exp(math.fsum(exponent["x"]))), rel=1e-12)
+    logistic = 1 / (1 + math.exp(math.fsum(exponent["x"])))
+    for found in (view.probability(x), tied.linear_view(1).probability(x), tied.predict_proba_one(x)[1]):
+        assert found == pytest.approx(logistic, rel=1e-12)
+    assert tied.n_parameters == 1 + 3 * (2 + 1)  # P(v), two means and one variance of each number
     assert all(curve.square == 0.0 for curve in view.curves)
     halves = [view.log_odds({0: a}) for a in (-3.0, 0.0, 3.0)]
     assert halves[1] == pytest.approx((halves[0] + halves[2]) / 2)
@@ -231,37 +240,41 @@ def test_one_variance_for_all_classes_is_a_logistic_function():
 
 
 def test_one_variance_of_one_number_is_linear_discriminant_analysis():
-    model, X, y = GaussianNB(), [], []
+    model, X, y = GaussianNB(covariance="tied"), [], []
     for i in range(40):
         X.append([math.sin(3.0 * i) * (1 + i % 3) + 2.0 * (i % 4 == 0)])
         y.append(int(i % 4 == 0))
         model.learn_one({"x": X[-1][0]}, y[-1])
     peer = LinearDiscriminantAnalysis(solver="lsqr").fit(X, y)
-    view = model.linear_view(1, covariance="tied")
     for x in (-2.0, 0.3, 4.0):
-        assert view.probability({"x": x}) == pytest.approx(peer.predict_proba([[x]])[0, 1], rel=1e-9)
+        assert model.predict_proba_one({"x": x})[1] == pytest.approx(
+            peer.predict_proba([[x]])[0, 1], rel=1e-9
+        )
 
 
 def test_a_smoothed_class_prior():
-    """(n_v + m p_v) / (n + m), and no other table changes, by an event without attributes of each label."""
+    """(n_v + m p_v) / (n + m), and no other table changes: the same as m p_v events of no attribute each."""
     for make, x, m, p in (
         (CategoricalNB, {"wind": "weak"}, 2.0, {"yes": 0.5, "no": 0.5}),  # Laplace
         (MultinomialNB, "good fun", 4.0, {"yes": 0.75, "no": 0.25}),
         (BernoulliNB, "good fun", 4.0, {"yes": 0.75, "no": 0.25}),
         (GaussianNB, {"size": 3.0}, 2.0, {"yes": 0.5, "no": 0.5}),
     ):
-        plain, model = make(), make()
+        plain, model, smoothed = make(), make(), make(prior=SmoothedPrior(m, p))
         for label, share in p.items():
             model.learn_one({}, label, m * share)
         for label, n in (("yes", 9), ("no", 5)):
             for i in range(n):
                 event = {"size": 3.0 + i} if "size" in x else x
-                model.learn_one(event, label)
-                plain.learn_one(event, label)
+                for one in (model, plain, smoothed):
+                    one.learn_one(event, label)
+        assert smoothed.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), rel=1e-12)
+        assert smoothed.class_weights == plain.class_weights
         own = model.parameters()
         assert own.prior == pytest.approx(
             {"yes": (9 + m * p["yes"]) / (14 + m), "no": (5 + m * p["no"]) / (14 + m)}
         )
+        assert smoothed.parameters().prior == pytest.approx(own.prior)
         assert own.continuous == plain.parameters().continuous
         assert {name: one.table for name, one in own.discrete.items()} == {
             name: one.table for name, one in plain.parameters().discrete.items()

@@ -235,7 +235,8 @@ def test_row_9_independent_parameters():
     network = BayesianNetwork({"play": [], **{name: ["play"] for name in NAMES}})
     for *values, label in PLAY_TENNIS:
         network.learn_one({**dict(zip(NAMES, values, strict=True)), "play": label})
-    assert list(network.n_parameters.values()) == parameters
+    assert list(network.parameters().n_free.values()) == parameters
+    assert network.n_parameters == 13
 
 
 def test_row_9_lion():

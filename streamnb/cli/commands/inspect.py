@@ -19,10 +19,9 @@ from streamnb.formats.terminal_text import printable
 from streamnb.models.interface.stream_model import StreamModel
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.most_informative import strongest
-from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
-from streamnb.models.naive_bayes.parameters import DiscreteParameters
 from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.queries.query_model import readiness
+from streamnb.reports.parameter_tables import described_parameters, print_parameters
 from streamnb.reports.text_columns import table
 from streamnb.reports.text_tables import (
     action_text,
@@ -48,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     digest = part_digest(*learner.parts()["model"])
     description = {"journal": checkpoint.n, "digest": digest, **describe(learner, options.top)}
     if options.details:
-        description["parameters"] = _parameters(learner.model, options.top)
+        description["parameters"] = described_parameters(learner.model, options.top)
     print(json.dumps(description)) if options.json else print_description(description)
     return 0
 
@@ -106,58 +105,6 @@ def _moments(model: StreamModel) -> dict[str, Any]:
     }
 
 
-def _parameters(model: StreamModel, top: int) -> dict[str, Any] | None:
-    """Return tables of at most `top` values for each attribute; None if the model is not naive Bayes."""
-    if not isinstance(model, NaiveBayes):
-        return None
-    found = model.parameters()
-    tables = []
-    for name, own in found.discrete.items():
-        likeliest = {value: max(row[value] for row in own.table.values()) for value in _values(own)}
-        chosen = sorted(likeliest, key=lambda value: -likeliest[value])[:top]
-        tables.append(
-            {
-                "attribute": str(name),
-                "kind": own.kind,
-                "smoothing": f"(n_c + {own.added:g}) / (n + {own.added_total:g})",
-                "values": len(likeliest),
-                "table": {
-                    value: {str(label): row[value] for label, row in own.table.items()} for value in chosen
-                },
-            }
-        )
-    numbers = {
-        str(name): {str(label): own._asdict() for label, own in of_class.items()}
-        for name, of_class in found.continuous.items()
-    }
-    n_free = {"class" if name is None else str(name): n for name, n in found.n_free.items()}
-    return {"n_parameters": model.n_parameters, "n_free": n_free, "discrete": tables, "continuous": numbers}
-
-
-def _values(own: DiscreteParameters) -> list[str]:
-    return list(next(iter(own.table.values()), {}))
-
-
-def _print_parameters(found: dict[str, Any] | None) -> None:
-    if found is None:
-        print("\nparameters: only a model of the kind naive_bayes has such tables")
-        return
-    each = ", ".join(f"{printable(name)} {n:,}" for name, n in found["n_free"].items())
-    print(f"\n{pluralize(found['n_parameters'], 'free parameter')}: {each}")
-    for own in found["discrete"]:
-        shown = (
-            f", {len(own['table'])} of {own['values']:,} values" if own["values"] > len(own["table"]) else ""
-        )
-        print(f"\nP({printable(own['attribute'])} | class), {own['kind']}, {own['smoothing']}{shown}")
-        labels = list(next(iter(own["table"].values()), {}))
-        print(table([(value, *row.values()) for value, row in own["table"].items()], ("value", *labels)))
-    for name, of_class in found["continuous"].items():
-        print(f"\n{printable(name)}, as predictions use it")
-        print(
-            table([(label, *own.values()) for label, own in of_class.items()], ("class", "mean", "variance"))
-        )
-
-
 def print_description(description: dict[str, Any]) -> None:
     """Print a description as text."""
     print(
@@ -183,4 +130,4 @@ def print_description(description: dict[str, Any]) -> None:
         rows = [(label, m["n"], m["mean"], m["variance"]) for label, m in classes.items()]
         print(table(rows, ("class", "events", "mean", "variance")))
     if "parameters" in description:
-        _print_parameters(description["parameters"])
+        print_parameters(description["parameters"])

@@ -133,6 +133,16 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
 
         yield {"models": [naive_bayes.GaussianNB(), dummy.PriorClassifier()], "prediction": "map"}
 
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of each model that has `parameters`, by its name."""
+        models = zip(self.posterior.hypotheses, self._classifiers(), strict=True)
+        return {name: model.parameters() for name, model in models if hasattr(model, "parameters")}
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of all models of `parameters`."""
+        return sum(model.n_parameters for model in self._classifiers() if hasattr(model, "parameters"))
+
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Update the posterior with each model's probability of `y`, then let each model learn the event.
 

@@ -27,7 +27,7 @@ from streamnb.kernels.structs import struct_type
 from streamnb.kernels.vector_kernels import add_to, copy_to, fill
 from streamnb.models.mixture.hypotheses import BERNOULLI, COMPLEMENT, MULTINOMIAL, PRESENCE, SmoothingTables
 from streamnb.models.naive_bayes.gaussian_factors import score_value
-from streamnb.models.naive_bayes.joint_log_likelihood import log_absent, log_away, score_priors
+from streamnb.models.naive_bayes.joint_log_likelihood import is_declared, log_absent, log_away, score_priors
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
 from streamnb.statistics.class_priors import GIVEN
 from streamnb.statistics.count_sources import FIRST_DECAYED, PRESENT, TOKENS
@@ -394,7 +394,7 @@ def score_nominal(
     for j in range(first, max(stop, first + 1)):
         is_met = j < stop and fetch_counts(bags.rows[j], table, presence_table, True, counts, others)
         if not is_met:
-            if tables.live[g] >= tables.declared[g]:
+            if not is_declared(tables, g):
                 continue
             for source in range(counts.shape[0]):
                 fill(counts[source], 0.0)

@@ -17,11 +17,17 @@ from streamnb.models.mixture.hypothesis_kinds import (
     AnyHypothesis,
     naive_part,
 )
+from streamnb.models.mixture.hypothesis_parameters import (
+    OneDependenceParameters,
+    has_tables,
+    naive_parameters,
+)
 from streamnb.models.mixture.one_dependence_hypotheses import OneDependenceOpinions
 from streamnb.models.naive_bayes.counting_model import CountingModel
-from streamnb.models.naive_bayes.group_smoothing import extended
+from streamnb.models.naive_bayes.group_smoothing import ValueShares, extended
 from streamnb.models.naive_bayes.learned_counts import begin_copy
 from streamnb.models.naive_bayes.naive_bayes_tables import SmoothingParams
+from streamnb.models.naive_bayes.parameters import Parameters
 from streamnb.models.naive_bayes.state_copy import StateCopy
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.models.softmax.feature_extraction import most_features_for
@@ -122,6 +128,34 @@ class LearnedMixture(CountingModel):
     def n_bytes(self) -> int:
         """Memory of all learned state, bytes, spare capacity included."""
         return super().n_bytes + self._learners.n_bytes + self._dependence.n_bytes + self._forests.n_bytes
+
+    def parameters(self) -> dict[str, Parameters | OneDependenceParameters]:
+        """Return the parameters of each hypothesis that has class-conditional tables, by its label.
+
+        These are naive Bayes hypotheses, as `NaiveBayes.parameters`, and pairs of values. Left out are those
+        that are calibrated, complements, read bins or decayed counts, regressions, forests and pools.
+
+        Examples:
+            >>> from streamnb import BayesOptimalNB, Hypothesis
+            >>> model = BayesOptimalNB({"text": "text"}, [Hypothesis("bernoulli"), Hypothesis(alpha=0.5)])
+            >>> model.learn_one({"text": "win cash"}, "spam")
+            >>> model.learn_one({"text": "lunch"}, "ham")
+            >>> model.parameters()["bernoulli alpha=1"].discrete["text"].table["ham"]  # (n_k + 1) / (N + 2)
+            {'win': 0.3333333333333333, 'cash': 0.3333333333333333, 'lunch': 0.6666666666666666}
+        """
+        readings, declared = self._readings_now(), ValueShares(self._reader).declared
+        of_counts = self._statistics, self._tables(), self._presence(), readings
+        naive = {
+            h.label: naive_parameters(*of_counts, self._readings.index(naive_part([h])[0]), h, declared)
+            for h in self.hypotheses
+            if has_tables(h)
+        }
+        return {**naive, **self._dependence.parameters(self.classes)}
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of all hypotheses of `parameters`, which share their counts."""
+        return sum(sum(found.n_free.values()) for found in self.parameters().values())
 
     def reset_adaptive(self) -> None:
         """Reset the adaptive state: gradients, calibration, pools, bins, forests, and decayed counts.
@@ -276,7 +310,7 @@ class LearnedMixture(CountingModel):
         self._sizes = extended(
             self._sizes, statistics, lambda name: (0.0, 0.0, 0.0, n_declared(name, statistics))
         )
-        return self._sizes, np.zeros(0), LEARNED
+        return SmoothingParams(self._sizes, np.zeros(0), LEARNED)
 
 
 def posterior_in(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> SequentialPosterior:

@@ -23,6 +23,9 @@ class has spread, H is T, and a flag that equals the label decides.
 m and the share 1/5 were chosen on seven labelled streams; ADR 8 has the measurements. If M2 is below 1e-9
 (n - 3) T it counts as that much (the `var_smoothing` of scikit-learn), so that quotients stay finite.
 
+With `tied` covariance, all classes share the variance within classes, sum M2 / sum n, and the log odds of two
+classes are linear in the number. It is at least 1e-9 T; if no class has spread, it is T / 5.
+
 Reference: Friedman (1989), Regularized Discriminant Analysis, JASA 84(405): variances shrunk towards a pooled
 variance.
 """
@@ -115,6 +118,33 @@ def moments_of(
     squares = spread(n, mean, M2, k) * worth + POOLED_EXAMPLES * usual
     variance = squares / (n[k] * (worth / UNIT) + POOLED_EXAMPLES)
     return mean[k], max(variance, LEAST_SHARE * usual, _LEAST_VARIANCE)
+
+
+@inlined
+def reading_of(tables: Any, f: int) -> tuple[float, float, float, float]:
+    """Return (overall mean, T, H, the variance that all classes share or 0) of continuous field f."""
+    n, mean, M2 = tables.n[f], tables.mean[f], tables.M2[f]
+    centre, total, usual = pooled_moments(n, mean, M2, 1.0)
+    if tables.tied == 0 or total <= 0.0:
+        return centre, total, usual, 0.0
+    squares = weight = 0.0
+    for k in range(n.size):
+        if n[k] > 0:
+            weight += n[k] / UNIT
+            squares += spread(n, mean, M2, k)
+    least = _NARROWEST if squares > 0.0 else LEAST_SHARE
+    return centre, total, usual, max(squares / weight, least * total, _LEAST_VARIANCE)
+
+
+@inlined
+def gaussian_of(
+    tables: Any, f: int, k: int, reading: tuple[float, float, float, float]
+) -> tuple[float, float]:
+    """Return the mean and variance of class k, as predictions use them; the reading has T above 0."""
+    centre, total, usual, shared = reading
+    if shared > 0.0:
+        return (tables.mean[f, k] if tables.n[f, k] > 0 else centre), shared
+    return moments_of(tables.n[f], tables.mean[f], tables.M2[f], k, 1.0, (centre, total, usual))
 
 
 @inlined

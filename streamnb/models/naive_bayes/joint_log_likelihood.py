@@ -8,8 +8,8 @@
     continuous         its value         Gaussian density; see `gaussian` for its mean and variance
 
 with s = alpha, S = alpha |V| (alpha smoothing) or s = m p, S = m (the m-estimate). Tokens and values whose
-counts are all zero are skipped, except in a nominal field with declared values, until as many are met as are
-declared. Counts, s and S are in units of 1/1024 example.
+counts are all zero are skipped, except in a nominal field with declared values, from its first value until as
+many are met as are declared. Counts, s and S are in units of 1/1024 example.
 
 Factors are multiplied, not summed as logs, and a product is split exactly into mantissa and exponent before
 it can overflow. So a token costs one multiplication per class, and a nominal value or a number a division or
@@ -29,11 +29,11 @@ import numpy as np
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.kernels.intrinsics import trailing_zeros
 from streamnb.kernels.jit import allocating, inlined, kernel
-from streamnb.models.naive_bayes.gaussian_factors import LOG_2PI, SQUARE_LIMIT, moments_of, pooled_moments
-from streamnb.statistics.class_priors import LEARNED, UNIFORM
+from streamnb.models.naive_bayes.gaussian_factors import LOG_2PI, SQUARE_LIMIT, gaussian_of, reading_of
+from streamnb.statistics.class_priors import GIVEN, LEARNED, SMOOTHED_EVENLY, UNIFORM
 from streamnb.statistics.histograms import Histograms
 from streamnb.statistics.logspace import LN2, factors_until_overflow, power_of
-from streamnb.values.attribute_kinds import BERNOULLI, NOMINAL
+from streamnb.values.attribute_kinds import BERNOULLI, NOMINAL, UNKNOWN
 from streamnb.values.example_weights import UNIT
 
 SMALL = 1e-140  # the product of two of them is a normal number
@@ -70,8 +70,12 @@ def smoothing_of(tables: Any, g: int) -> tuple[float, float, float, float, float
     if tables.m[g] < 0.0:
         s = tables.alpha[g] * UNIT
         return s, s * values, s * (values - 1.0), 1.0 / values, 1.0
-    p = 1.0 / values if math.isnan(tables.p[g]) else tables.p[g]
-    return tables.m[g] * p * UNIT, tables.m[g] * UNIT, tables.m[g] * (1.0 - p) * UNIT, p, p
+    return _with_p(tables.m[g], 1.0 / values if math.isnan(tables.p[g]) else tables.p[g])
+
+
+@inlined
+def _with_p(m: float, p: float) -> tuple[float, float, float, float, float]:
+    return m * p * UNIT, m * UNIT, m * (1.0 - p) * UNIT, p, p
 
 
 @inlined
@@ -84,9 +88,25 @@ def known(table: Any, row: int, K: int) -> bool:
 
 
 @inlined
+def smoothing_of_value(tables: Any, g: int, row: int) -> tuple[float, float, float, float, float]:
+    """Return `smoothing_of` the nominal value in this row, which may have a p of its own.
+
+    A value without a count has that of the group: it is a factor of every class, so probabilities are the
+    same, and do not depend on whether it has a row already.
+    """
+    for i in range(tables.value_rows.size):
+        if tables.value_rows[i] == row and known(tables.table, row, tables.classes.size):
+            return _with_p(tables.m[g], tables.value_p[i])
+    return smoothing_of(tables, g)
+
+
+@inlined
 def is_declared(tables: Any, g: int) -> bool:
-    """Return whether fewer values are met than declared. False for texts."""
-    return bool(tables.live[g] < tables.declared[g])
+    """Return whether fewer values are met than declared, and some are. False for texts.
+
+    Before the first value an attribute has no factor, whether or not its group exists already.
+    """
+    return bool(0 < tables.live[g] < tables.declared[g])
 
 
 @inlined
@@ -105,12 +125,17 @@ def score_priors(classes: Any, weights: Any, mode: int, given: Floats, joint: Fl
     Args:
         classes: learned weight of each class.
         weights: weights that give the learned frequencies.
-        mode: LEARNED, UNIFORM or GIVEN.
-        given: relative weights, for GIVEN.
+        mode: see `class_priors`.
+        given: relative weights, for GIVEN; weights to add, for the smoothed modes.
         joint: receives the result.
     """
     K = joint.size
     total = 0.0
+    met = 1
+    if mode == SMOOTHED_EVENLY:
+        met = 0
+        for k in range(K):
+            met += classes[k] > 0
     for k in range(K):
         joint[k] = 0.0
         if classes[k] > 0:
@@ -118,6 +143,8 @@ def score_priors(classes: Any, weights: Any, mode: int, given: Floats, joint: Fl
                 joint[k] = float(weights[k])
             elif mode == UNIFORM:
                 joint[k] = 1.0
+            elif mode != GIVEN:
+                joint[k] = weights[k] + given[k] / met
             else:
                 joint[k] = given[k]
         total += joint[k]
@@ -146,7 +173,8 @@ def _score_shares(tables: Any, batch: Any, first: int, last: int, score: JointSc
     joint, misses, product, exponent = score
     K = joint.size
     g = batch.item_group[first]
-    s, S, _, share, floor = smoothing_of(tables, g)
+    row = batch.rows[batch.item_rows[first]] if tables.kinds[g] == NOMINAL else UNKNOWN
+    s, S, _, share, floor = smoothing_of_value(tables, g, row)
     highest = 1.0
     for k in range(K):
         highest = max(highest, float(tables.totals[g, k]))
@@ -204,8 +232,8 @@ def _score_nominal(tables: Any, batch: Any, item: int, score: JointScore) -> Non
     joint, _, product, exponent = score
     K = joint.size
     g = batch.item_group[item]
-    s, S, _, _, _ = smoothing_of(tables, g)
     row = batch.rows[batch.item_rows[item]]
+    s, S, _, _, _ = smoothing_of_value(tables, g, row)
     is_met = row >= 0 and known(tables.table, row, K)
     if not is_met and not is_declared(tables, g):
         return
@@ -337,16 +365,16 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, score: Joint
 
 
 @inlined
-def _multiply_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, score: JointScore) -> None:
+def _multiply_value(tables: Any, f: int, x: float, score: JointScore) -> None:
     """Multiply by the density of one number: `gaussian.score_value` without logarithms."""
     joint, _, product, exponent = score
-    pooled = pooled_moments(n, mean, M2, 1.0)
-    if pooled[1] <= 0.0:
+    reading = reading_of(tables, f)
+    if reading[1] <= 0.0:
         return
     for k in range(joint.size):
-        if classes[k] == 0:
+        if tables.classes[k] == 0:
             continue
-        centre, variance = moments_of(n, mean, M2, k, 1.0, pooled)
+        centre, variance = gaussian_of(tables, f, k, reading)
         scale = 1.0 / math.sqrt(variance)
         deviation = (x - centre) * scale
         joint[k] -= 0.5 * (LOG_2PI + min(deviation * deviation, SQUARE_LIMIT))
@@ -384,9 +412,7 @@ def score_event(tables: Any, batch: Any, e: int, score: JointScore) -> None:
             _score_shares(tables, batch, first, last, score)
         first = last
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
-        f = batch.value_field[v]
-        n, mean, M2 = tables.n[f], tables.mean[f], tables.M2[f]
-        _multiply_value(n, mean, M2, tables.classes, batch.value[v], score)
+        _multiply_value(tables, batch.value_field[v], batch.value[v], score)
     split(product, exponent, K)  # else the last digit would depend on earlier splits
     for k in range(K):
         joint[k] += math.log(product[k]) + exponent[k] * LN2

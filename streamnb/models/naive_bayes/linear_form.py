@@ -50,6 +50,8 @@ class LogLimit(NamedTuple):
 class SmoothingCoefficients(NamedTuple):
     """Smoothing of counts: (n_c + s) / (n + S), in the units of the counts.
 
+    s, rest, share and the floors are numbers, or arrays if each value has a p of its own.
+
     Attributes:
         s: added to a count.
         S: added to a total.
@@ -59,12 +61,12 @@ class SmoothingCoefficients(NamedTuple):
         floor_absent: the same for the absence of a Bernoulli word that is in every text of the class.
     """
 
-    s: float
+    s: Any
     S: float
-    rest: float
-    share: float
-    floor: float
-    floor_absent: float
+    rest: Any
+    share: Any
+    floor: Any
+    floor_absent: Any
 
 
 def smoothing(alpha: float, m: float, p: float, values: float) -> SmoothingCoefficients:
@@ -72,8 +74,19 @@ def smoothing(alpha: float, m: float, p: float, values: float) -> SmoothingCoeff
     if m < 0.0:
         s = alpha * UNIT
         return SmoothingCoefficients(s, s * values, s * (values - 1.0), 1.0 / values, 1.0, 1.0)
-    p = 1.0 / values if math.isnan(p) else p
+    return _with_p(m, 1.0 / values if math.isnan(p) else p)
+
+
+def _with_p(m: float, p: Any) -> SmoothingCoefficients:
     return SmoothingCoefficients(m * p * UNIT, m * UNIT, m * (1.0 - p) * UNIT, p, p, 1.0 - p)
+
+
+def smoothing_of_rows(how: SmoothingCoefficients, tables: Any, g: int, rows: Array) -> SmoothingCoefficients:
+    """Return the smoothing of the values of group g in these rows; some may have a p of their own."""
+    own = dict(zip(tables.value_rows.tolist(), tables.value_p.tolist(), strict=True))
+    if own.keys().isdisjoint(rows.tolist()):
+        return how
+    return _with_p(tables.m[g], np.array([own.get(row, how.share) for row in rows.tolist()]))
 
 
 def log_odds_of_values(counts: Array, totals: Array, how: SmoothingCoefficients) -> LogLimit:
@@ -99,10 +112,10 @@ def log_odds_of_presence(
 
 
 def _shares(count: Array, n: float, how: SmoothingCoefficients) -> LogLimit:
-    if how.s > 0.0:
+    if how.S > 0.0:
         return LogLimit(np.log((count + how.s) / (n + how.S)), np.zeros(count.size, dtype=np.int64))
     if n == 0:
-        return LogLimit(np.full(count.size, math.log(how.share)), np.zeros(count.size, dtype=np.int64))
+        return LogLimit(np.log(np.full(count.size, how.share)), np.zeros(count.size, dtype=np.int64))
     seen = np.where(count > 0, count, how.floor * UNIT)
     return LogLimit(np.log(seen / n), (count == 0).astype(np.int64))
 

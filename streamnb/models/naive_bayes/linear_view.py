@@ -6,26 +6,26 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamnb.features.event_writer import EventWriter
 from streamnb.features.tokenizer import words
 from streamnb.models.calibration.sequential_laplace import sigmoid
-from streamnb.models.naive_bayes.gaussian_factors import moments_of, pooled_moments
+from streamnb.models.naive_bayes.gaussian_factors import gaussian_of, reading_of
 from streamnb.models.naive_bayes.linear_form import (
     Curve,
     LogLimit,
-    SmoothingCoefficients,
     curve,
     log_odds_of_presence,
     log_odds_of_values,
     smoothing,
+    smoothing_of_rows,
 )
-from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
+from streamnb.models.naive_bayes.naive_bayes_tables import CountViews, Covariance
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
-from streamnb.statistics.class_priors import LEARNED, UNIFORM
+from streamnb.statistics.class_priors import relative_weights
 from streamnb.values.attribute_kinds import BERNOULLI
 from streamnb.values.example_weights import UNIT
 from streamnb.values.hooks import Shown
@@ -74,10 +74,6 @@ class _Group(NamedTuple):
         for i in places:
             value = self.keys[i].decode(errors="replace")
             yield Weight(self.name, value, float(weights[i]), *map(float, self.seen[i]))
-
-
-Covariance = Literal["own", "tied"]
-"""Variances of numbers: of each class, or one for all classes."""
 
 
 class LinearView(Shown):
@@ -206,21 +202,20 @@ def linear_view(
     tables: CountViews,
     between: tuple[Any, Any],
     write: Callable[[EventWriter, Any], None],
-    covariance: Covariance = "own",
+    covariance: Covariance | None = None,
 ) -> LinearView:
     """Return the view of two classes; `write` passes an event to a writer. See `NaiveBayes.linear_view`."""
+    if covariance is not None:
+        tables = tables._replace(tied=int(covariance == "tied"))
     pair = _pair(statistics, *between)
     columns = np.array([statistics.classes[label] for label in pair])
     curves = []
     for name, f in statistics.layout.fields.items():
-        moments = tables.n[f], tables.mean[f], tables.M2[f]
-        pooled = pooled_moments(*moments, 1.0)
-        of_pair = [moments_of(*moments, k, 1.0, pooled) for k in columns.tolist()]
-        if pooled[1] > 0.0:
+        reading = reading_of(tables, f)
+        if reading[1] > 0.0:
+            of_pair = [gaussian_of(tables, f, k, reading) for k in columns.tolist()]
             means, variances = zip(*of_pair, strict=True)
-            shared = float(moments[2].sum() / (moments[0].sum() / UNIT))
-            is_tied = covariance == "tied" and shared > 0.0  # no spread within any class: as predictions do
-            curves.append(curve(name, means, (shared, shared) if is_tied else variances))
+            curves.append(curve(name, means, variances))
     prior = _prior(tables, columns, pair)
     return LinearView(pair, prior, _groups(statistics, tables, columns), curves, write)
 
@@ -243,10 +238,7 @@ def _pair(statistics: SufficientStatistics, positive: Any, negative: Any) -> tup
 
 
 def _prior(tables: CountViews, columns: Array, pair: tuple[Any, Any]) -> float:
-    weights = tables.classes.astype(np.float64)
-    if tables.prior_mode != LEARNED:
-        given = 1.0 if tables.prior_mode == UNIFORM else tables.prior
-        weights = np.where(tables.classes > 0, given, 0.0)
+    weights = relative_weights(tables.classes, tables.prior, tables.prior_mode)
     if not weights.any():  # no class with a given prior has examples: use equal priors
         return 0.0
     positive, negative = weights[columns]
@@ -270,7 +262,8 @@ def _groups(statistics: SufficientStatistics, tables: CountViews, columns: Array
         counts, totals = tables.table[mine[:, None], columns], tables.totals[g, columns]
         values = 2.0 if kind == BERNOULLI else max(float(tables.live[g]), tables.declared[g], 1.0)
         how = smoothing(tables.alpha[g], tables.m[g], tables.p[g], values)
-        weights, absent = _weights(kind, counts, totals, how)
+        of_rows = smoothing_of_rows(how, tables, g, mine)
+        weights, absent = _weights(kind, counts, totals, of_rows)
         laplace, _ = _weights(kind, counts, totals, smoothing(1.0, -1.0, math.nan, values))
         unmet = LogLimit(0.0, 0.0)
         if tables.live[g] < tables.declared[g]:
@@ -283,9 +276,7 @@ def _groups(statistics: SufficientStatistics, tables: CountViews, columns: Array
     return found
 
 
-def _weights(
-    kind: int, counts: Array, totals: Array, how: SmoothingCoefficients
-) -> tuple[LogLimit, LogLimit]:
+def _weights(kind: int, counts: Array, totals: Array, how: Any) -> tuple[LogLimit, LogLimit]:
     if kind == BERNOULLI:
         return log_odds_of_presence(counts, totals, how)
     return log_odds_of_values(counts, totals, how), LogLimit(0.0, 0)

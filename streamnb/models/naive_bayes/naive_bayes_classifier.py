@@ -24,15 +24,15 @@ from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Events, Labels
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.generation import Drawn, draw_events
-from streamnb.models.naive_bayes.group_smoothing import extended
+from streamnb.models.naive_bayes.group_smoothing import ValueShares, extended
 from streamnb.models.naive_bayes.joint_log_likelihood import score_of
-from streamnb.models.naive_bayes.linear_view import Covariance, LinearView, linear_view
-from streamnb.models.naive_bayes.naive_bayes_tables import CountViews, SmoothingParams
+from streamnb.models.naive_bayes.linear_view import LinearView, linear_view
+from streamnb.models.naive_bayes.naive_bayes_tables import CountViews, Covariance, SmoothingParams
 from streamnb.models.naive_bayes.parameters import Parameters, parameters_of
 from streamnb.models.naive_bayes.partials import Partial, Tested, joined, merge_statistics, seen_by
 from streamnb.models.naive_bayes.prediction_kernels import run
 from streamnb.models.naive_bayes.single_event import EncodedEvent, SingleEvents
-from streamnb.statistics.class_priors import Prior, check_prior, prior_mode, prior_weights
+from streamnb.statistics.class_priors import ClassPrior, check_prior, prior_mode, prior_weights
 from streamnb.values.attribute_kinds import NOMINAL
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.number_ranges import is_missing
@@ -52,20 +52,23 @@ class SmoothedModel(CountingModel):
         alpha: float = 1.0,
         m: float | None = None,
         p: float | None = None,
-        prior: Prior = "learned",
+        prior: ClassPrior = "learned",
         event_model: EventModel = "multinomial",
+        covariance: Covariance = "own",
     ) -> None:
         super().__init__(self._reads_by(attributes, event_model))
         check_smoothing(alpha, None, None)
         check_smoothing(None, m, p)
-        check_prior(prior)
-        self._specs.check_p(p)
+        check_prior(prior, smoothed=True)
+        check_covariance(covariance)
+        self._specs.check_p(p, of_each=True)
         self.attributes, self.alpha, self.m, self.p = attributes, alpha, m, p
-        self.prior, self.event_model = prior, event_model
+        self.prior, self.event_model, self.covariance = prior, event_model, covariance
         self._read_with: tuple[Any, ...] = ()
         self._smoothing = np.zeros((4, 0))  # alpha, m, p and declared values of each group
         self._given = np.zeros(0)  # relative weight of each class if priors are given
         self._single_events = SingleEvents()
+        self._value_shares = ValueShares(self._reader)
 
     def smoothing_of(self, name: Any) -> tuple[float, float, float, float]:
         """Return alpha, m (-1: use alpha), p (nan: uniform) and number of declared values of an attribute."""
@@ -99,7 +102,7 @@ class SmoothedModel(CountingModel):
         """Return log P(class, event) of each event, shape (n, K)."""
         joints = np.empty((len(xs), len(self._statistics.classes)))
         self._run(self._encode(xs), self._tables, joints, predict=True)
-        return joints
+        return self._value_shares.corrected(joints, xs, self._statistics)
 
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
         return self._explained(encoded, None, learn=learn)
@@ -159,7 +162,15 @@ class SmoothedModel(CountingModel):
             given = prior_weights(self.prior, self._statistics.classes)
             if given.tobytes() != self._given.tobytes():  # single events compare it by identity
                 self._given = given
-        return self._smoothing, self._given, prior_mode(self.prior)
+        shares, mode, tied = self._value_shares, prior_mode(self.prior), int(self.covariance == "tied")
+        shares.find(statistics, self._encode_earlier)
+        return SmoothingParams(self._smoothing, self._given, mode, tied, shares.rows, shares.p)
+
+
+def check_covariance(covariance: Covariance) -> None:
+    """Raise ValueError for an unknown covariance."""
+    if covariance not in {"own", "tied"}:
+        raise ValueError(f"covariance must be 'own' or 'tied', not {covariance!r}")
 
 
 class NaiveBayes(SmoothedModel):
@@ -177,10 +188,10 @@ class NaiveBayes(SmoothedModel):
         m: use the m-estimate (n_c + m p) / (n + m) in place of alpha.
         p: prior estimate of the m-estimate; None is uniform over the values declared or seen. It must
             sum to 1 over declared values.
-        prior: "learned" (frequency), "uniform", or label -> relative weight (labels left out get 0).
-            For smoothed frequencies, (n_v + m p_v) / (n + m), call ``learn_one({}, v, w=m * p_v)`` once for
-            each label.
+        prior: "learned" (frequency), "uniform", label -> relative weight (labels left out get 0), or
+            `SmoothedPrior` (smoothed frequency).
         event_model: default for texts, "multinomial" or "bernoulli".
+        covariance: "own", or "tied" for one variance of each number, shared by all classes.
 
     Examples:
         >>> from streamnb import NaiveBayes
@@ -295,8 +306,7 @@ class NaiveBayes(SmoothedModel):
             >>> model.n_parameters  # P(stay), and P(yes | v) of two classes
             3
         """
-        closed = {name: list(texts) for name, texts in self._reader.closed.items()}
-        return parameters_of(self._statistics, self._tables(), closed)
+        return parameters_of(self._statistics, self._tables(), self._value_shares.declared)
 
     @property
     def n_parameters(self) -> int:
@@ -327,13 +337,15 @@ class NaiveBayes(SmoothedModel):
         """
         return list(draw_events(self.parameters(), n, seed, first, length))
 
-    def linear_view(self, positive: Any, negative: Any = None, covariance: Covariance = "own") -> LinearView:
+    def linear_view(
+        self, positive: Any, negative: Any = None, covariance: Covariance | None = None
+    ) -> LinearView:
         """Return log P(positive | x) / P(negative | x) as a linear function of the current model.
 
-        `negative` may be omitted with two classes. With ``covariance="tied"`` all classes share one variance
-        of each number, sum over classes of M2 / n, so that the log odds are linear in numbers, too: the
-        logistic form of Gaussian naive Bayes. Predictions of the model itself always use the variances of
-        each class. Raises ValueError if a class has no examples, or given priors exclude both.
+        `negative` may be omitted with two classes. `covariance` replaces that of the model: with "tied" all
+        classes share one variance of each number, sum M2 / sum n, so that the log odds are linear in numbers,
+        too: the logistic form of Gaussian naive Bayes. Raises ValueError if a class has no examples, or given
+        priors exclude both.
 
         Examples:
             >>> model = NaiveBayes({"text": "text"})
@@ -343,8 +355,8 @@ class NaiveBayes(SmoothedModel):
             >>> [(item.value, round(item.weight, 3)) for item in view.top(2)["spam"]]
             [('win', 0.539), ('cash', 0.539)]
         """
-        if covariance not in {"own", "tied"}:
-            raise ValueError(f"covariance must be 'own' or 'tied', not {covariance!r}")
+        if covariance is not None:
+            check_covariance(covariance)
         return linear_view(
             self.statistics, self._tables(), (positive, negative), self._reader.write, covariance
         )

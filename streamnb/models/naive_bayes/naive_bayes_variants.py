@@ -16,8 +16,9 @@ from streamnb.features.event_writer import EventWriter
 from streamnb.features.tokenizer import words
 from streamnb.models.interface.stream_model import Events, Labels
 from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
+from streamnb.models.naive_bayes.naive_bayes_tables import Covariance
 from streamnb.models.naive_bayes.single_event import EncodedEvent
-from streamnb.statistics.class_priors import Prior
+from streamnb.statistics.class_priors import ClassPrior
 from streamnb.values.attribute_kinds import CONTINUOUS, NOMINAL, text_kind
 from streamnb.values.nominal_values import value_text
 from streamnb.values.number_ranges import is_missing
@@ -80,7 +81,11 @@ class _WordsNB(NaiveBayes):
     _event_model: EventModel
 
     def __init__(
-        self, alpha: float = 1.0, m: float | None = None, p: float | None = None, prior: Prior = "learned"
+        self,
+        alpha: float = 1.0,
+        m: float | None = None,
+        p: float | None = None,
+        prior: ClassPrior = "learned",
     ) -> None:
         super().__init__(alpha=alpha, m=m, p=p, prior=prior, event_model=self._event_model)
 
@@ -103,7 +108,7 @@ class MultinomialNB(_WordsNB):
         alpha: added to every count; 0 is read as the limit.
         m: use the m-estimate in place of alpha.
         p: prior estimate of the m-estimate; None is 1 / |Vocabulary|.
-        prior: "learned", "uniform", or label -> relative weight.
+        prior: as in `NaiveBayes`.
 
     Examples:
         >>> from streamnb import MultinomialNB
@@ -158,7 +163,7 @@ class BernoulliNB(_WordsNB):
         alpha: added to every count; 0 is read as the limit.
         m: use the m-estimate in place of alpha.
         p: prior estimate of the m-estimate; None is 1/2.
-        prior: "learned", "uniform", or label -> relative weight.
+        prior: as in `NaiveBayes`.
 
     Examples:
         >>> from streamnb import BernoulliNB
@@ -181,10 +186,10 @@ class CategoricalNB(NaiveBayes):
         alpha: added to every count (m = alpha k, p = 1 / k, with k the number of values of the field that are
             declared or seen).
         m: use the m-estimate in place of alpha.
-        p: prior estimate of the m-estimate; None is 1 / k. For a p of each value use
-            ``BayesianNetworkClassifier(attributes={"wind": Nominal(m=2, p={"weak": 0.7, "strong": 0.3})})``.
-        prior: "learned", "uniform", or label -> relative weight.
-        attributes: name -> `Nominal`, for attributes with declared values or their own smoothing.
+        p: prior estimate of the m-estimate; None is 1 / k.
+        prior: as in `NaiveBayes`.
+        attributes: name -> `Nominal`, for attributes with declared values, their own smoothing, or a p of
+            each value: ``{"wind": Nominal(m=2, p={"weak": 0.7, "strong": 0.3})}``.
 
     Examples:
         >>> from streamnb import CategoricalNB
@@ -202,7 +207,7 @@ class CategoricalNB(NaiveBayes):
         alpha: float = 1.0,
         m: float | None = None,
         p: float | None = None,
-        prior: Prior = "learned",
+        prior: ClassPrior = "learned",
         attributes: Mapping[Any, Attribute | str] | None = None,
     ) -> None:
         super().__init__(attributes, alpha, m, p, prior)
@@ -260,10 +265,12 @@ class GaussianNB(NaiveBayes):
     value of 1e12 among values near 1 dominates a variance for good: clip values to their known range
     (``min(max(x, low), high)``) in learning and in predicting.
 
-    With one variance for all classes, the classifier is ``linear_view(label, covariance="tied")``.
+    With ``covariance="tied"`` all classes share the variance of sum (x - mu)^2 / n over all classes, without
+    H: P(y | x) is a logistic function of x, and the boundary between two classes is linear.
 
     Args:
-        prior: "learned", "uniform", or label -> relative weight.
+        prior: as in `NaiveBayes`.
+        covariance: "own", or "tied".
 
     Examples:
         >>> from streamnb import GaussianNB
@@ -279,8 +286,8 @@ class GaussianNB(NaiveBayes):
 
     _reads_by = _NumberReader
 
-    def __init__(self, prior: Prior = "learned") -> None:
-        super().__init__(prior=prior)
+    def __init__(self, prior: ClassPrior = "learned", covariance: Covariance = "own") -> None:
+        super().__init__(prior=prior, covariance=covariance)
 
 
 class LabelCounts(NaiveBayes):

@@ -278,9 +278,7 @@ class _Pinned(NamedTuple):
     """Addresses (`words`) of a model's `arrays`, which must outlive their use, with smoothing and prior."""
 
     edition: object
-    smoothing: Floats
-    prior: Floats
-    mode: int
+    reading: SmoothingParams
     n_classes: int
     words: Ints
     arrays: ModelArrays
@@ -298,21 +296,18 @@ def _sent(
 
 def _pinned(statistics: SufficientStatistics, reading: SmoothingParams) -> _Pinned:
     """Return the addresses of the model's arrays, renewed after an array was replaced."""
-    smoothing, prior, mode = reading
     pinned: _Pinned | None = statistics.pin.noted
     if (
         pinned is None
         or pinned.edition is not statistics.pin.edition
-        or pinned.smoothing is not smoothing
-        or pinned.prior is not prior
-        or pinned.mode != mode
+        or not pinned.reading.is_same(reading)
         or pinned.n_classes != len(statistics.classes)
     ):
         edition, n_classes = statistics.pin.edition, len(statistics.classes)
         arrays = ModelArrays.of_model(statistics.tables(reading), statistics.vocabulary, character_table())
         words = np.empty(PINNED_WORDS, dtype=np.int64)
         pin_arrays(words, arrays)
-        pinned = _Pinned(edition, *reading, n_classes, words, arrays)
+        pinned = _Pinned(edition, reading, n_classes, words, arrays)
         statistics.pin.noted = pinned
     return pinned
 

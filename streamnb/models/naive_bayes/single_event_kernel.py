@@ -43,7 +43,7 @@ class ModelArrays(NamedTuple):
 _INT, _INTS = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
 _REAL, _REALS = np.zeros(0), np.zeros((0, 0))
 _COUNTS = (_INT, _INTS, _INTS, _INT, _INT, _INT, Histograms.empty(0, 64, 8))
-_TABLES = CountViews(*_COUNTS, _INTS, _REALS, _REALS, _REAL, _REAL, _REAL, _REAL, _REAL, 0)
+_TABLES = CountViews(*_COUNTS, _INTS, _REALS, _REALS, _REAL, _REAL, _REAL, _REAL, _REAL, 0, 0, _INT, _REAL)
 NO_MODEL = ModelArrays.of_model(_TABLES, Vocabulary(), np.zeros(0, dtype=np.int32))
 """Arrays of the types that kernels take, for `pinning`."""
 _pin, _pinned = pinning(NO_MODEL)

@@ -158,11 +158,13 @@ class SufficientStatistics(Growable):
     def tables(self, reading: SmoothingParams) -> CountViews:
         """Return the views that kernels take, with smoothing and priors."""
         counts, moments, K = self.counts, self.moments, len(self.classes)
-        smoothing, prior, mode = reading
+        smoothing = reading.smoothing
         counted = counts.table, counts.totals, counts.live, counts.kinds, counts.slot, counts.histograms
         observed = moments.n, moments.mean, moments.M2
         smoothed = smoothing[0], smoothing[1], smoothing[2], smoothing[3]
-        return CountViews(self.class_weights[:K], *counted, *observed, *smoothed, prior, mode)
+        prior = reading.prior, reading.prior_mode
+        weights, values = self.class_weights[:K], (reading.value_rows, reading.value_p)
+        return CountViews(weights, *counted, *observed, *smoothed, *prior, reading.tied, *values)
 
     def note_single_event(self, size: int) -> None:
         """Record an event learned without a batch: the new number of rows, or -1 - rows if it was refused."""

@@ -28,13 +28,14 @@ from streamnb.models.interface.attribution_parts import (
     choose_strongest,
     most_probable,
 )
-from streamnb.models.naive_bayes.gaussian_factors import LOG_2PI, SQUARE_LIMIT, moments_of, pooled_moments
+from streamnb.models.naive_bayes.gaussian_factors import LOG_2PI, SQUARE_LIMIT, gaussian_of, reading_of
 from streamnb.models.naive_bayes.joint_log_likelihood import (
     is_declared,
     known,
     log_away,
     score_priors,
     smoothing_of,
+    smoothing_of_value,
 )
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
 from streamnb.values.attribute_kinds import BERNOULLI, NOMINAL
@@ -69,8 +70,8 @@ def _is_learned(tables: Any, row: int, one: int, other: int) -> bool:
 
 
 @inlined
-def _log_density(n: Any, mean: Any, M2: Any, k: int, x: float, pooled: Any) -> float:
-    centre, variance = moments_of(n, mean, M2, k, 1.0, pooled)
+def _log_density(tables: Any, f: int, k: int, x: float, reading: Any) -> float:
+    centre, variance = gaussian_of(tables, f, k, reading)
     deviation = (x - centre) / math.sqrt(variance)
     return -0.5 * (LOG_2PI + math.log(variance) + min(deviation * deviation, SQUARE_LIMIT))
 
@@ -113,13 +114,10 @@ def _add_values(tables: Any, batch: Any, e: int, first: int, pair: Any, odds: Fl
     one, other, _, _ = pair
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
         f, x = batch.value_field[v], batch.value[v]
-        n, mean, M2 = tables.n[f], tables.mean[f], tables.M2[f]
-        pooled = pooled_moments(n, mean, M2, 1.0)
-        if pooled[1] > 0.0:
+        reading = reading_of(tables, f)
+        if reading[1] > 0.0:
             odds[first + v - batch.event_values[e]] = _log_odds(
-                _log_density(n, mean, M2, one, x, pooled),
-                _log_density(n, mean, M2, other, x, pooled),
-                pair,
+                _log_density(tables, f, one, x, reading), _log_density(tables, f, other, x, reading), pair
             )
 
 
@@ -188,7 +186,7 @@ def _add_items(tables: Any, batch: Any, bags: Any, e: int, pair: Any, odds: Floa
         elif tokens[2] > tokens[1]:
             row: Any = np.int64(batch.rows[begin + tokens[1]])
             if (row >= 0 and _is_learned(tables, row, one, other)) or is_declared(tables, g):
-                smoothing = smoothing_of(tables, g)
+                smoothing = smoothing_of_value(tables, g, row)
                 odds[tokens[1]] = _log_odds(
                     _log_share(tables, smoothing, g, one, row),
                     _log_share(tables, smoothing, g, other, row),

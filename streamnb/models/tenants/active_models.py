@@ -18,7 +18,7 @@ from streamnb.features.vocabulary import Vocabulary
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.kernels.growable_arrays import roomier
 from streamnb.models.naive_bayes.joint_log_likelihood import score_of
-from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
+from streamnb.models.naive_bayes.naive_bayes_tables import NO_SHARES, NO_VALUES, CountViews
 from streamnb.models.tenants.cold_store import ColdStore
 from streamnb.models.tenants.eviction_kernels import (
     BYTES,
@@ -278,9 +278,8 @@ class ActiveModels:
         counted = loaded.table, loaded.totals, loaded.live, self.kinds, np.full(G, -1), _NO_HISTOGRAMS
         smoothed = reading[0], reading[1], reading[2], reading[3]
         observed = loaded.n, loaded.mean, loaded.M2
-        return CountViews(
-            np.zeros(K, np.int64), *counted, *observed, *smoothed, np.zeros(K), self._prior_mode
-        )
+        weights, prior = np.zeros(K, np.int64), (np.zeros(K), self._prior_mode)
+        return CountViews(weights, *counted, *observed, *smoothed, *prior, 0, NO_VALUES, NO_SHARES)
 
     def _takes(self, slots: int, more: Ints, K: int) -> int:
         """Return the bytes of all tables with `slots` more slots of the sizes `more`."""

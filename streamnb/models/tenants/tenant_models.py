@@ -30,6 +30,7 @@ from streamnb.models.interface.stream_model import (
     Unbounded,
 )
 from streamnb.models.interface.tenant_usage import TenantedModel, TenantsUse
+from streamnb.models.naive_bayes.group_smoothing import GroupSmoothing
 from streamnb.models.naive_bayes.joint_log_likelihood import score_of
 from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
 from streamnb.models.tenants.cold_store import ColdStoreCopy, Memory, in_memory
@@ -37,7 +38,7 @@ from streamnb.models.tenants.serialized_tenants import check_runs
 from streamnb.models.tenants.shared_prior import OwnModel, SharedPriorScratch, run_below
 from streamnb.models.tenants.tenant_store import NOBODY, TenantStore, TenantTargets
 from streamnb.models.tenants.tenant_view import TenantView
-from streamnb.statistics.class_priors import Prior, prior_weights
+from streamnb.statistics.class_priors import Prior, check_prior, prior_weights
 from streamnb.statistics.counts import Counts
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.parameter_checks import check_whole
@@ -158,6 +159,9 @@ class TenantModels(BoundedByPart, TenantedModel):
         check_whole("tenants", tenants, 1)
         check_whole("memory", memory, 1)
         self._parameters = attributes, alpha, m, p, prior, event_model
+        check_prior(prior)
+        self._reader = EventReader(attributes, event_model)
+        GroupSmoothing(self._reader).check_p(p)
         self._new_model = partial(NaiveBayes, *self._parameters)
         alone = self._new_model()
         texts = [spec for spec in alone.declared.values() if isinstance(spec, Text)]
@@ -172,7 +176,6 @@ class TenantModels(BoundedByPart, TenantedModel):
         if shared:
             _check_smoothing(alone)
         self._shares, self._within = shared, 0
-        self._reader = EventReader(attributes, event_model)
         self._memory: Memory = in_memory
         self._begin(self._new_shared(), Layout(Counts()))
 

@@ -18,7 +18,7 @@ from streamnb.models.tenants.cold_store import ColdStore, Memory
 from streamnb.models.tenants.eviction_kernels import CLASSES, EVENTS, HEADER, RIGHT, TESTED
 from streamnb.models.tenants.serialized_tenants import run_of, state_of
 from streamnb.models.tenants.shared_prior import SharedPrior
-from streamnb.statistics.class_priors import Prior, prior_mode
+from streamnb.statistics.class_priors import ClassPrior, prior_mode
 from streamnb.values.example_weights import UNIT
 from streamnb.values.type_aliases import Array, Flags, State
 
@@ -49,7 +49,7 @@ class TenantTargets(NamedTuple):
 class StoredModel(Protocol):
     """A model of one tenant: `NaiveBayes`."""
 
-    prior: Prior
+    prior: ClassPrior
 
     def smoothing_of(self, name: Any) -> tuple[float, float, float, float]:
         """Return alpha, m, p and number of declared values of an attribute."""

@@ -25,6 +25,7 @@ from streamnb.toolbox.bayesian_network.network_kernels import (
     learn_event,
     run_network,
 )
+from streamnb.toolbox.bayesian_network.network_parameters import NetworkParameters
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.nominal_values import as_event
 from streamnb.values.number_ranges import is_missing
@@ -233,6 +234,15 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         for x, y, w, _ in EncodedExamples.from_examples(xs, ys, ws, prunings).each():
             if y in tables.lookup(0) or tables.admits(0):
                 self.unlearn_one(x, y, w)
+
+    def parameters(self) -> NetworkParameters:
+        """Return P(v | parents) of the label and of each attribute; see `BayesianNetwork.parameters`."""
+        return self.network.parameters()
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters; `parameters().n_free` has the number of each table."""
+        return self.network.n_parameters
 
     def sample(self, n: int, seed: int = 0, first: int = 0) -> list[tuple[dict[Any, Any], Any]]:
         """Draw events with their labels, (x, label), from the network; see `BayesianNetwork.sample`."""

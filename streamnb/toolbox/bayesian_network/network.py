@@ -24,6 +24,7 @@ from streamnb.toolbox.bayesian_network.network_kernels import (
     learn_event,
     unlearn,
 )
+from streamnb.toolbox.bayesian_network.network_parameters import NetworkParameters
 from streamnb.toolbox.bayesian_network.network_smoothing import NetworkSmoothing
 from streamnb.toolbox.bayesian_network.variable_elimination import NetworkInference, maximum, ratio
 from streamnb.values.example_weights import UNIT, units
@@ -162,14 +163,14 @@ class BayesianNetwork(Savable):
         """Memory of the tables, bytes."""
         return self.counted.n_bytes
 
+    def parameters(self) -> NetworkParameters:
+        """Return the table of each variable, with its number of free parameters."""
+        return NetworkParameters(self.parents, {name: self.table(name) for name in self._dag.names})
+
     @property
-    def n_parameters(self) -> dict[Any, int]:
-        """Number of free parameters of each variable's table: for each row, one less than its values."""
-        values = self.values
-        return {
-            name: max(len(values[name]) - 1, 0) * math.prod(len(values[parent]) for parent in parents)
-            for name, parents in self.parents.items()
-        }
+    def n_parameters(self) -> int:
+        """Number of free parameters; `parameters().n_free` has the number of each table."""
+        return sum(self.parameters().n_free.values())
 
     def counts(self, name: Name) -> dict[tuple[str, ...], float]:
         """Return the counted examples by (values of the parents, value), if positive. Raises KeyError."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from streamnb.kernels.array_types import Floats
 from streamnb.statistics.counter_rng import pick, uniforms
+from streamnb.toolbox.hidden_markov.chain_parameters import ChainParameters
 from streamnb.toolbox.hidden_markov.forward_backward import (
     ChainTables,
     as_logs,
@@ -163,6 +164,16 @@ class HiddenMarkovModel(Savable):
         columns = np.exp(self.tables.log_rows(self.tables.codes(symbols))).T.tolist()
         by_state = zip(self.states, columns, strict=True)
         return {state: dict(zip(symbols, column, strict=True)) for state, column in by_state}
+
+    def parameters(self) -> ChainParameters:
+        """Return P(s_1), P(s_t+1 | s_t) and P(x | s), with the number of free parameters of each."""
+        chain = self.initial_probabilities(), self.transition_probabilities()
+        return ChainParameters(*chain, self.emission_probabilities())
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters; `parameters().n_free` has the number of each distribution."""
+        return sum(self.parameters().n_free.values())
 
     def learn_one(self, observations: Iterable[Any], states: Iterable[Any], w: float = 1.0) -> None:
         """Learn a whole sequence, `w` times (steps of 1/1024, up to 2^20). Raises ValueError."""

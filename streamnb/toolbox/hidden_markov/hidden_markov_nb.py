@@ -22,11 +22,12 @@ from streamnb.models.naive_bayes.generation import Drawn, EventSampler
 from streamnb.models.naive_bayes.learned_counts import begin_copy
 from streamnb.models.naive_bayes.naive_bayes_classifier import SmoothedModel
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
-from streamnb.models.naive_bayes.parameters import parameters_of
+from streamnb.models.naive_bayes.parameters import Parameters, parameters_of
 from streamnb.models.naive_bayes.state_copy import StateCopy
 from streamnb.models.naive_bayes.unused_values import UnusedValue
-from streamnb.statistics.class_priors import UNIFORM, Prior
+from streamnb.statistics.class_priors import UNIFORM, Prior, check_prior
 from streamnb.statistics.counter_rng import pick, uniforms
+from streamnb.toolbox.hidden_markov.chain_parameters import ChainParameters
 from streamnb.toolbox.hidden_markov.entities import Entities
 from streamnb.toolbox.hidden_markov.entity_filter_kernels import EntityChains, EntitySteps, filter_batch
 from streamnb.toolbox.hidden_markov.transitions import Transitions
@@ -100,6 +101,7 @@ class HiddenMarkovNB(SmoothedModel):
         prior: Prior = "learned",
         event_model: EventModel = "multinomial",
     ) -> None:
+        check_prior(prior)
         super().__init__(attributes, alpha, m, p, prior, event_model)
         check_amount("transition_m", transition_m)
         check_amount("time_to_live", time_to_live)
@@ -216,6 +218,22 @@ class HiddenMarkovNB(SmoothedModel):
                 kept.seen[row] = np.nan
         return True
 
+    def parameters(self) -> ChainParameters:
+        """Return P(s_1), P(s_t+1 | s_t), and P(a | s) of each attribute as `NaiveBayes.parameters`."""
+        emission = parameters_of(self._statistics, self._tables(), self._value_shares.declared)
+        labels, p = list(emission.prior), np.array(list(emission.prior.values()))
+        columns = [self._statistics.classes[label] for label in labels]
+        chain, known, m = self.transitions, Transitions(len(labels)), float(self.transition_m)
+        known.first[:], known.table[:] = chain.first[columns], chain.table[np.ix_(columns, columns)]
+        logs = [known.log_initial(m, p), *known.log_table(m, p)]
+        first, *rows = (dict(zip(labels, row, strict=True)) for row in np.exp(logs).tolist())
+        return ChainParameters(first, dict(zip(labels, rows, strict=True)), emission)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters; `parameters().n_free` has the number of each distribution."""
+        return sum(self.parameters().n_free.values())
+
     def sample(self, n: int, length: int = 10, seed: int = 0, first: int = 0) -> list[Drawn]:
         """Draw the events of `n` entities, (x, label), entity after entity.
 
@@ -232,23 +250,13 @@ class HiddenMarkovNB(SmoothedModel):
         """
         check_whole("n", n, 0)
         check_whole("length", length, 0)
-        parameters = parameters_of(
-            self._statistics,
-            self._tables(),
-            {name: list(texts) for name, texts in self._reader.closed.items()},
-        )
-        sampler, labels = EventSampler(parameters, None), list(parameters.prior)
-        columns = [self._statistics.classes[label] for label in labels]
-        chain, p = self.transitions, np.array(list(parameters.prior.values()))
-        known = Transitions(len(labels))
-        known.first[:], known.table[:] = chain.first[columns], chain.table[np.ix_(columns, columns)]
-        m = float(self.transition_m)
-        rows = np.exp([known.log_initial(m, p), *known.log_table(m, p)]).tolist()
+        initial, transition, parameters = self.parameters()
+        assert isinstance(parameters, Parameters)  # noqa: S101  of naive Bayes
+        sampler = EventSampler(parameters, None)
         drawn: list[Drawn] = []
         for i in range(first * length, (first + n) * length):
             chances = uniforms(seed, i * sampler.size, sampler.size)
-            row = rows[1 + labels.index(drawn[-1][1]) if i % length else 0]
-            label = pick(dict(zip(labels, row, strict=True)), float(chances[0]))
+            label = pick(transition[drawn[-1][1]] if i % length else initial, float(chances[0]))
             drawn.append(({self.entity: i // length, **sampler.event(label, chances[1:])}, label))
         return drawn
 
@@ -289,7 +297,7 @@ class HiddenMarkovNB(SmoothedModel):
         row, begins = kept.meet(encoded.entities, K) if learn else kept.find(encoded.entities)
         if not learn:
             kept.reserve(K)
-        _, given, mode = self._reading()
+        _, given, mode, *_ = self._reading()
         first, table = transitions.first.copy(), transitions.table.copy()
         m, time_to_live = float(self.transition_m), float(self.time_to_live)
         entities = kept.beliefs, kept.last, kept.seen

@@ -248,3 +248,23 @@ def test_a_network_counts_the_values_of_an_attribute_as_naive_bayes_does(rows, v
             model.learn_one({"outlook": x}, y, w)
     x = {"outlook": value}
     assert network.predict_proba_one(x) == pytest.approx(naive.predict_proba_one(x), rel=1e-12)
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([1.0, 2.5])), min_size=2, max_size=9),
+    st.integers(1, 9),
+    st.sampled_from([1.0, 0.1, 0.3]),
+    st.sampled_from([NaiveBayes, BayesOptimalNB]),
+)
+def test_the_first_value_of_an_attribute_is_predicted_alike_in_a_batch_and_alone(before, n, alpha, make):
+    """In a batch its group exists already, without a count."""
+    rows = [({}, label, w) for label, w in before] + [({"f": "u"}, "a", 1.0)]
+    spec = {"f": Nominal(values=list("uvwxyzrst")[:n], alpha=alpha)}
+    alone, batch = make(spec), make(spec)
+    for x, label, w in rows:
+        expected = alone.predict_proba_one(x)
+        alone.learn_one(x, label, w)
+    told = batch.predict_then_learn_many(*zip(*rows, strict=True))
+    found = dict(zip(told.classes, told.probabilities[-1].tolist(), strict=True))
+    assert {label: found[label] for label in expected} == expected  # to the last bit

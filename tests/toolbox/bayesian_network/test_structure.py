@@ -145,7 +145,7 @@ def test_a_stream_leads_to_the_structure_that_made_it():
     assert sum(p for _, p in posterior.probabilities) == pytest.approx(1.0)
     assert posterior.table.structure().parents() == TRUE
     network = posterior.network()
-    assert network.n_parameters == {"rain": 1, "sprinkler": 1, "wet": 4, "slippery": 2}
+    assert network.parameters().n_free == {"rain": 1, "sprinkler": 1, "wet": 4, "slippery": 2}
     assert network.probability({"wet": True}, given={"rain": True}) == pytest.approx(0.95, abs=0.02)
 
 
