@@ -19,7 +19,7 @@ def described_parameters(model: Any, top: int) -> dict[str, Any] | None:
     if not hasattr(model, "parameters"):
         return None
     found = model.parameters()
-    if isinstance(found, dict):  # of a mixture
+    if isinstance(found, dict):  # a mixture has an entry for each hypothesis
         hypotheses = {name: _described(own, top) for name, own in found.items()}
         return {"n_parameters": model.n_parameters, "hypotheses": hypotheses} if hypotheses else None
     return _described(found, top)
@@ -79,7 +79,7 @@ def print_parameters(found: dict[str, Any] | None) -> None:
         print("\nparameters: this model has no class-conditional tables")
         return
     if "hypotheses" in found:
-        print(f"\n{pluralize(found['n_parameters'], 'free parameter')} of all hypotheses with tables")
+        print(f"\nall hypotheses with tables: {pluralize(found['n_parameters'], 'free parameter')}")
     for name, own in found.get("hypotheses", {"": found}).items():
         if name:
             print(f"\n{printable(name)}")
@@ -91,7 +91,7 @@ def _print_tables(found: dict[str, Any]) -> None:
     each = ", ".join(f"{printable(name)} {n:,}" for name, n in n_free.items())
     print(f"\n{pluralize(found['n_parameters'], 'free parameter')}: {each}")
     if "transition" in found:
-        print("\nP(next state | state); the first row is that of a new entity")
+        print("\nP(next state | state); the first row is for a new entity")
         rows = [("", *found["initial"].values())]
         rows += [(state, *row.values()) for state, row in found["transition"].items()]
         print(table(rows, ("state", *found["initial"])))

@@ -95,7 +95,7 @@ def relative_weights(
 ) -> npt.NDArray[np.float64]:
     """Return the prior of each class, not normalised, zero without examples; all zero if none is possible.
 
-    `weights` are those of the examples, `given` the `prior_weights`.
+    `weights` are learned, and `given` the `prior_weights`.
     """
     is_met = weights > 0
     smoothing = given / max(int(is_met.sum()), 1) if mode == SMOOTHED_EVENLY else given

@@ -63,15 +63,15 @@ class OneDependenceParameters:
     """Parameters of averaged one-dependence estimators; see `averaged_one_dependence` for the formulas.
 
     A number is shown by the lowest magnitude of its bin. Values without a code of their own share "(rest)".
-    The counts are those of the model, so later learning changes the parameters.
+    The counts belong to the model, so later learning changes the parameters.
 
     Args:
-        model: codes and counts.
         classes: labels of the columns.
+        model: codes and counts.
         smoothing: alpha and m, in units.
     """
 
-    def __init__(self, model: PairModel, classes: Sequence[Any], smoothing: PairSmoothing) -> None:
+    def __init__(self, classes: Sequence[Any], model: PairModel, smoothing: PairSmoothing) -> None:
         self._model, self._classes, self._smoothing = model, classes, smoothing
 
     @property

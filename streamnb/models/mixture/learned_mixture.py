@@ -150,7 +150,8 @@ class LearnedMixture(CountingModel):
             for h in self.hypotheses
             if has_tables(h)
         }
-        return {**naive, **self._dependence.parameters(self.classes)}
+        pairs = self._dependence.smoothed.items()
+        return {**naive, **{name: OneDependenceParameters(self.classes, *own) for name, own in pairs}}
 
     @property
     def n_parameters(self) -> int:

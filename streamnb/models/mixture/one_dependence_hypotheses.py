@@ -19,7 +19,6 @@ from streamnb.features.encoded_batch import Batch, Encoded
 from streamnb.kernels.array_types import Floats
 from streamnb.kernels.growable_arrays import Growable, PinnedArrays
 from streamnb.models.mixture.hypothesis_kinds import AnyHypothesis, OneDependence
-from streamnb.models.mixture.hypothesis_parameters import OneDependenceParameters
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.models.one_dependence.averaged_one_dependence import AveragedScratch
 from streamnb.models.one_dependence.batch_value_codes import BatchValues, CodeTables, has_only_texts
@@ -141,12 +140,11 @@ class OneDependenceOpinions(Growable):
             counts.tables, smoothing, tables, codes, missing, np.full(1, -1), joints, room
         ), CODED
 
-    def parameters(self, classes: Sequence[Any]) -> dict[str, OneDependenceParameters]:
-        """Return the parameters of each estimator, by its label."""
-        return {
-            h.label: OneDependenceParameters(model, classes, _reading(h))
-            for h, model in zip(self._estimators, self._models, strict=True)
-        }
+    @property
+    def smoothed(self) -> dict[str, tuple[PairModel, PairSmoothing]]:
+        """The counts of each estimator, and their smoothing, by its label."""
+        models = zip(self._estimators, self._models, strict=True)
+        return {h.label: (model, _reading(h)) for h, model in models}
 
     def add_codes(self, statistics: SufficientStatistics, missing: Sequence[Sequence[int]]) -> bool:
         """Give codes to values that a single event has first; return False if it needs a batch."""

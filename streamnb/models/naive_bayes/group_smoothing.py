@@ -47,7 +47,7 @@ class GroupSmoothing:
         if isinstance(spec, (Text, Nominal)) and (spec.alpha, spec.m) != (None, None):
             alpha, m, p = spec.alpha, spec.m, spec.p_of_each
             if isinstance(spec.p, Mapping):
-                p = 1.0 / len(spec.p)  # of values that are not declared, or not met: see `ValueShares`
+                p = 1.0 / len(spec.p)  # for values without a row of their own: see `ValueShares`
         return alpha or 0.0, -1.0 if m is None else m, np.nan if p is None else p
 
     def n_declared(self, name: Any, statistics: SufficientStatistics) -> int:
@@ -91,7 +91,7 @@ class ValueShares:
         if self._found_at[:4] == at and (complete or self._found_at[4] == size):
             return
         encoded = encode([{name: text} for name, text, _ in self._own])
-        learned = np.diff(encoded.batch.event_items) > 0  # the others are of attributes that never were
+        learned = np.diff(encoded.batch.event_items) > 0  # False for an attribute that was never learned
         rows, own = encoded.batch.rows, list(compress(self._own, learned))
         self.rows = rows[rows >= 0].astype(np.int64)
         self.p = np.array([p for _, _, p in own])[rows >= 0]

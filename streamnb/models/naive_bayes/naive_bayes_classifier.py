@@ -19,6 +19,7 @@ from streamnb.features.targets import Targets
 from streamnb.kernels.array_types import Floats
 from streamnb.models.interface.attribution import Item
 from streamnb.models.interface.attribution_parts import AttributionParts
+from streamnb.models.interface.parameter_count import ParameterCount
 from streamnb.models.interface.part_names import PartNames
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Events, Labels
@@ -173,7 +174,7 @@ def check_covariance(covariance: Covariance) -> None:
         raise ValueError(f"covariance must be 'own' or 'tied', not {covariance!r}")
 
 
-class NaiveBayes(SmoothedModel):
+class NaiveBayes(ParameterCount, SmoothedModel):
     """Naive Bayes over text, nominal and continuous attributes, one likelihood factor each.
 
     A missing attribute (absent, None, or a number that is not finite) drops its factor, in learning and in
@@ -307,11 +308,6 @@ class NaiveBayes(SmoothedModel):
             3
         """
         return parameters_of(self._statistics, self._tables(), self._value_shares.declared)
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of free parameters; `parameters().n_free` has the number of each attribute."""
-        return sum(self.parameters().n_free.values())
 
     def sample(self, n: int, seed: int = 0, first: int = 0, length: int | None = None) -> list[Drawn]:
         """Draw events with their labels from P(v) prod P(a | v): a list of (x, label).

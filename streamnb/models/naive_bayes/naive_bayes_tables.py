@@ -19,7 +19,7 @@ NO_SHARES: Floats = np.zeros(0)
 
 
 class SmoothingParams(NamedTuple):
-    """What a model adds to its counts when they are read.
+    """Smoothing, priors and covariance: all that a model adds to its counts when they are read.
 
     Attributes:
         smoothing: alpha, m, p and declared values, shape (4, groups).

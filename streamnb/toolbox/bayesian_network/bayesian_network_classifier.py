@@ -14,6 +14,7 @@ from streamnb.features.attributes import Nominal, check_attributes
 from streamnb.features.targets import EncodedExamples
 from streamnb.kernels.array_types import Floats
 from streamnb.models.interface.attribution import Item, Items, odds, ranked
+from streamnb.models.interface.parameter_count import ParameterCount
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Corrections, Events, Labels, Prunings
 from streamnb.statistics.class_priors import Prior, check_prior
@@ -40,7 +41,7 @@ _ROUNDING = 1e-12  # log odds below this are rounding error
 _NOT_LEARNED = np.zeros(1, dtype=np.int64)
 
 
-class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
+class BayesianNetworkClassifier(ParameterCount, Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
     """A Bayesian network of nominal attributes and a label, learned by counting.
 
         P(v | x) in proportion to P(v | pa(v)) prod_i P(x_i | pa(x_i))
@@ -238,11 +239,6 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
     def parameters(self) -> NetworkParameters:
         """Return P(v | parents) of the label and of each attribute; see `BayesianNetwork.parameters`."""
         return self.network.parameters()
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of free parameters; `parameters().n_free` has the number of each table."""
-        return self.network.n_parameters
 
     def sample(self, n: int, seed: int = 0, first: int = 0) -> list[tuple[dict[Any, Any], Any]]:
         """Draw events with their labels, (x, label), from the network; see `BayesianNetwork.sample`."""

@@ -12,6 +12,7 @@ import numpy as np
 from streamnb.errors import UnlearnError
 from streamnb.features.attributes import Nominal, check_attributes
 from streamnb.kernels.array_types import Floats, Ints
+from streamnb.models.interface.parameter_count import ParameterCount
 from streamnb.statistics.counter_rng import pick, uniforms
 from streamnb.toolbox.bayesian_network.dag import Dag
 from streamnb.toolbox.bayesian_network.declared_cpts import given_tables
@@ -39,7 +40,7 @@ Name = Hashable
 Values = Mapping[Name, Any]
 
 
-class BayesianNetwork(Savable):
+class BayesianNetwork(ParameterCount, Savable):
     """A joint distribution as a product of small tables, one for each variable and its parents.
 
         P(Y_1, ..., Y_N) = prod_i P(Y_i | pa(Y_i))
@@ -166,11 +167,6 @@ class BayesianNetwork(Savable):
     def parameters(self) -> NetworkParameters:
         """Return the table of each variable, with its number of free parameters."""
         return NetworkParameters(self.parents, {name: self.table(name) for name in self._dag.names})
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of free parameters; `parameters().n_free` has the number of each table."""
-        return sum(self.parameters().n_free.values())
 
     def counts(self, name: Name) -> dict[tuple[str, ...], float]:
         """Return the counted examples by (values of the parents, value), if positive. Raises KeyError."""

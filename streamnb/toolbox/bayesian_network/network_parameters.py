@@ -18,5 +18,5 @@ class NetworkParameters(NamedTuple):
 
     @property
     def n_free(self) -> dict[Any, int]:
-        """Number of free parameters of each variable: for each row of its table, one less than its values."""
+        """Number of free parameters of each variable: one less than its values, in each row of its table."""
         return {name: sum(len(row) - 1 for row in rows.values()) for name, rows in self.tables.items()}

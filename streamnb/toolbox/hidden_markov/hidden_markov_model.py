@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from streamnb.kernels.array_types import Floats
+from streamnb.models.interface.parameter_count import ParameterCount
 from streamnb.statistics.counter_rng import pick, uniforms
 from streamnb.toolbox.hidden_markov.chain_parameters import ChainParameters
 from streamnb.toolbox.hidden_markov.forward_backward import (
@@ -53,7 +54,7 @@ class EncodedObservations(NamedTuple):
     chain: ChainTables
 
 
-class HiddenMarkovModel(Savable):
+class HiddenMarkovModel(ParameterCount, Savable):
     """A hidden Markov model with discrete observations; states and symbols may be any hashable values.
 
         P(s_1..n, x_1..n) = P(s_1) prod over t of P(s_t+1 | s_t)  prod over t of P(x_t | s_t)
@@ -169,11 +170,6 @@ class HiddenMarkovModel(Savable):
         """Return P(s_1), P(s_t+1 | s_t) and P(x | s), with the number of free parameters of each."""
         chain = self.initial_probabilities(), self.transition_probabilities()
         return ChainParameters(*chain, self.emission_probabilities())
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of free parameters; `parameters().n_free` has the number of each distribution."""
-        return sum(self.parameters().n_free.values())
 
     def learn_one(self, observations: Iterable[Any], states: Iterable[Any], w: float = 1.0) -> None:
         """Learn a whole sequence, `w` times (steps of 1/1024, up to 2^20). Raises ValueError."""

@@ -16,6 +16,7 @@ from streamnb.features.entity_attribute import name_in, without
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.models.interface.attribution import Item, odds, ranked
 from streamnb.models.interface.attribution_parts import LIMIT
+from streamnb.models.interface.parameter_count import ParameterCount
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import Corrections, Events, Labels
 from streamnb.models.naive_bayes.generation import Drawn, EventSampler
@@ -45,7 +46,7 @@ class _EntityBatch(Encoded):
     entities: Sequence[str | None]
 
 
-class HiddenMarkovNB(SmoothedModel):
+class HiddenMarkovNB(ParameterCount, SmoothedModel):
     r"""Naive Bayes over successive events: each entity is a chain whose hidden state is the class.
 
         P(s_t | x_1..t) ~ P(x_t | s_t) sum_s P(s_t | s) P(s | x_1..t-1)
@@ -228,11 +229,6 @@ class HiddenMarkovNB(SmoothedModel):
         logs = [known.log_initial(m, p), *known.log_table(m, p)]
         first, *rows = (dict(zip(labels, row, strict=True)) for row in np.exp(logs).tolist())
         return ChainParameters(first, dict(zip(labels, rows, strict=True)), emission)
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of free parameters; `parameters().n_free` has the number of each distribution."""
-        return sum(self.parameters().n_free.values())
 
     def sample(self, n: int, length: int = 10, seed: int = 0, first: int = 0) -> list[Drawn]:
         """Draw the events of `n` entities, (x, label), entity after entity.

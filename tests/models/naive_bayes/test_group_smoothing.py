@@ -225,17 +225,20 @@ def test_partials_of_separate_processes_add_up():
 
 @pytest.mark.parametrize("bounded", [False, True])
 def test_rows_that_move_or_are_evicted_keep_their_own_p(bounded):
-    """Words come and go around the values, by pruning or under a budget; the table stays that of the formula."""
-    model = CategoricalNB(m=1.0, attributes={"colour": Nominal(m=2.0, p={"r": 0.9, "g": 0.1})})
+    """Words come and go before the values, by pruning or under a budget; the table stays that of the formula."""
+    model = NaiveBayes({"colour": Nominal(m=2.0, p={"r": 0.9, "g": 0.1}), "text": "text"})
+    for i in range(300):
+        model.learn_one({"text": f"early{i}"}, "a", 0.5)
+    first = model.statistics.vocabulary.size
     if bounded:
         model.keep_within(1 << 16)
     counts = Counter()
     for i in range(4000):
         colour, label = ("g" if i % 7 == 0 else "r"), "ab"[i % 2]
-        model.learn_one({"colour": colour, "id": f"value {i}"}, label)
+        model.learn_one({"colour": colour, "text": f"late{i}"}, label)
         counts[colour, label] += 1
-        if i % 500 == 3 and not bounded:
-            model.prune(min_count=2)
+        if i % 500 == 3:
+            model.evict(2) if bounded else model.prune(min_count=2)
         if i % 400 == 0:
             n = sum(counts[c, "a"] for c in "rg")
             for c, p in (("r", 0.9), ("g", 0.1)):
@@ -244,6 +247,9 @@ def test_rows_that_move_or_are_evicted_keep_their_own_p(bounded):
                 joint = model.joint_log_likelihood({"colour": c})
                 alone = model.joint_log_likelihood({})
                 assert math.exp(joint["a"] - alone["a"]) == pytest.approx(expected)
+    encoded = model.lookup.value_counts("colour", "r")
+    assert encoded["a"] == counts["r", "a"]
+    assert model.statistics.vocabulary.keys().index(b"r") < first  # the row has moved
 
 
 def test_the_limit_of_no_smoothing_excludes_by_the_counts():
