@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from streamnb.values.example_weights import UNIT
 from streamnb.values.number_ranges import LARGEST_DOUBLE, lies_between
-from streamnb.values.parameter_checks import brief, check_amount
+from streamnb.values.parameter_checks import brief, check_amount, check_mapping
 
 LEARNED, UNIFORM, GIVEN, SMOOTHED, SMOOTHED_EVENLY = range(5)  # prior modes
 
@@ -43,6 +43,7 @@ class SmoothedPrior:
 
     def __post_init__(self) -> None:
         check_amount("m", self.m)
+        check_mapping("p", self.p, "{'yes': 0.5, 'no': 0.5}")
         shares = [1.0] if self.p is None else list(self.p.values())
         if not all(lies_between(0.0, share, 1.0) for share in shares) or not math.isclose(
             math.fsum(shares), 1.0, rel_tol=1e-9

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamnb import (
@@ -45,6 +45,9 @@ LABELS = st.sampled_from(["a", "b", "c"])
 WEIGHTS = st.sampled_from([1.0, 1.0, 2.5, 0.25])
 ROWS = st.lists(st.tuples(EVENT, LABELS, WEIGHTS), max_size=16)
 HOW = st.tuples(st.sampled_from(list(PRIORS)), st.sampled_from([2.0, 0.5]))
+
+
+MET = [({"colour": c}, y, 1.0) for c, y in (("r", "a"), ("r", "a"), ("g", "b"), (True, "b"))]
 
 
 def new(how, covariance="tied"):
@@ -180,6 +183,7 @@ def taught_more(model):
     return more
 
 
+@example([*MET, ({"colour": "r"}, "b", 1.0)], {"colour": "r"}, ("learned", 2.0))
 @given(ROWS, EVENT, HOW)
 def test_items_views_and_parameters_add_up_to_the_log_odds(rows, x, how):
     model = taught(rows, how)
