@@ -27,6 +27,7 @@ _NOT_FOUND = range(40_401, 40_404)  # codes for an unknown subject, version or s
 _NO_PAGE = 404
 _APICURIO = "/apis/ccompat/"
 _GLOBAL_PATH = "/apis/registry/v3/ids/globalIds/{}?references=DEREFERENCE&returnArtifactType=true"
+_MOST_ID = (1 << 31) - 1
 _DIGEST_DIGITS = 12
 _MOST_NOTED = 3_800  # bytes of digests, which fit in the note of a position
 _BESIDE_A_DIGEST = 6  # quotes, a colon and a comma
@@ -101,6 +102,13 @@ class SchemaRegistry:
 
     def _fetched(self, schema: int | str) -> RegisteredSchema:
         is_global = isinstance(schema, str) and schema.startswith(GLOBAL)
+        number = schema if isinstance(schema, int) else int(schema.removeprefix(GLOBAL)) if is_global else 0
+        if (
+            number > _MOST_ID
+        ):  # a registry may answer as if it had no such page, which would hold the source up
+            raise MalformedEvent(
+                "unknown-schema", "$", f"no registry has schema {schema}: its id is too large"
+            )
         registered = self._of_global_id(schema) if is_global else self._of_id(schema)
         content = repr((registered.kind, registered.text, list(registered.references.items())))
         digest = hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]

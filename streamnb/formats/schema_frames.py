@@ -54,7 +54,7 @@ def schema_frame(
     """
     own = _APICURIO[header]
     for name, raw in headers:
-        if name in {f"{own}contentId", f"{own}globalId"}:
+        if name in {f"{own}contentId", f"{own}globalId"} and len(raw) == _LONG_BYTES - 1:
             return SchemaFrame(_apicurio_id(raw, is_global=name.endswith("globalId")), value)
         if name == header and raw:
             if raw[0] == _BY_GUID and len(raw) >= _GUID_BYTES:

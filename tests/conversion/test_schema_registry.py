@@ -262,6 +262,21 @@ def test_the_forms_of_apicurio_name_two_kinds_of_ids(stub, form):
     assert ("globalIds/7" in stub.asked[-1]) == is_global
 
 
+@pytest.mark.parametrize("schema", [1 << 31, (1 << 32) - 1, (1 << 64) - 1, f"globalId {1 << 31}"])
+def test_an_id_that_no_registry_can_have_holds_nothing_up(stub, schema):
+    """Registries answer it with a page that is not found, as if the path of their address were wrong."""
+    stub.url += "/apis/ccompat/v7"
+    stub.page = 404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}'
+    with pytest.raises(MalformedEvent) as found:
+        reader_of(stub).decode(schema, b"")
+    assert found.value.reason == "unknown-schema"
+
+
+@pytest.mark.parametrize("raw", [b"", b"\0", bytes(7), bytes(9), b"\xff" * 3000])
+def test_a_damaged_header_of_apicurio_is_no_frame(raw):
+    assert schema_frame(b"{}", [("apicurio.value.globalId", raw)]) is None
+
+
 def test_a_value_without_a_frame_may_begin_as_one(stub):
     """Debezium's envelope without a row before begins with 0; the header of its id says that it has no frame."""
     stub.url += "/apis/ccompat/v7"
