@@ -87,6 +87,7 @@ def test_a_reader_of_the_first_schema_reads_a_prediction_with_fields_that_came_l
     newer = avro_schema(msgspec.inspect.type_info(Prediction))
     required = {"id", "label", "probability", "probabilities", "status", "model", "ts"}
     assert {field["name"] for field in newer["fields"] if "default" not in field} == required
+    assert all(field["type"][0] == "null" for field in newer["fields"] if "default" in field)
     older = {**newer, "fields": [field for field in newer["fields"] if field["name"] in required]}
     for written, read in ((newer, older), (older, newer)):
         stream = io.BytesIO()
