@@ -284,6 +284,19 @@ def test_a_smoothed_class_prior():
         CategoricalNB(prior="smoothed")
 
 
+@pytest.mark.parametrize(("make", "free"), [(BernoulliNB, 2 * 3 + 1), (MultinomialNB, 2 * (3 - 1) + 1)])
+def test_both_text_models_have_2n_plus_2_numbers(make, free):
+    """Deck 004: n = |Dictionary|; the shares of multinomial words sum to 1, so that fewer are free."""
+    model = make()
+    model.learn_one("win cash", "spam")
+    model.learn_one("lunch", "ham")
+    found = model.parameters()
+    rows = found.discrete["text"].table.values()
+    assert len(found.prior) + sum(map(len, rows)) == 2 * 3 + 2
+    assert model.n_parameters == free
+    assert make is BernoulliNB or [sum(row.values()) for row in rows] == pytest.approx([1.0, 1.0])
+
+
 SENTENCES = [
     "I saw the girl in the park", "we saw it in the park", "it rained in the park", "the girl saw it",
     "I put it in the house", "we met the girl in the house", "it stood in the park",

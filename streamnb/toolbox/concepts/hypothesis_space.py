@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, NamedTuple, Protocol
 
 from streamnb.kernels.array_types import Floats, Ints
@@ -51,6 +52,9 @@ class HypothesisSpace(Protocol):
 
 def check_labels(positive: Any, negative: Any) -> None:
     """Raise ValueError if the two labels are equal or None; TypeError if they cannot be hashed."""
+    for label in (positive, negative):
+        if not isinstance(label, Hashable):
+            raise TypeError(f"a label is a string, a number or a boolean, not a {type(label).__name__}")
     if positive is None or negative is None or len({positive, negative}) < 2:
         raise ValueError(f"a concept has two labels, not {positive!r} and {negative!r}")
 

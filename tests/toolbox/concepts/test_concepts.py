@@ -798,3 +798,9 @@ def test_a_version_space_of_a_space_and_a_mask():
     assert list(space) == [Conjunction(None), Conjunction({"a": "u"})]
     assert space.specific == [Conjunction(None)]
     assert space.general == [Conjunction({"a": "u"})]
+
+
+def test_a_space_is_no_label():
+    """FIND-S needs no declared attributes: its first argument is a label."""
+    with pytest.raises(TypeError, match="a label is a string, a number or a boolean, not a Conjunctions"):
+        FindS(Conjunctions({"sky": ["sunny", "rainy"]}))
