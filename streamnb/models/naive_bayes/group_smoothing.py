@@ -81,6 +81,11 @@ class ValueShares:
         self._places: dict[tuple[Any, str], tuple[int, float]] = {}
         self._found_at: tuple[Any, ...] = ()
 
+    @property
+    def is_used(self) -> bool:
+        """True if a value has a p of its own."""
+        return bool(self._own)
+
     def find(self, statistics: SufficientStatistics, encode: Callable[[Any], Encoded]) -> None:
         """Find the rows of the values again if rows were added, moved or evicted since."""
         if not self._own:

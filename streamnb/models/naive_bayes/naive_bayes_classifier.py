@@ -68,6 +68,10 @@ class SmoothedModel(CountingModel):
         self._read_with: tuple[Any, ...] = ()
         self._smoothing = np.zeros((4, 0))  # alpha, m, p and declared values of each group
         self._given = np.zeros(0)  # relative weight of each class if priors are given
+        self._last_reading = SmoothingParams(self._smoothing, self._given, 0)
+        self._read_by: tuple[
+            Any, ...
+        ] = ()  # prior, covariance and classes of the last one, if it may be kept
         self._single_events = SingleEvents()
         self._value_shares = ValueShares(self._reader)
 
@@ -149,7 +153,14 @@ class SmoothedModel(CountingModel):
         return probabilities
 
     def _reading(self) -> SmoothingParams:
-        read_with = (self._statistics, self.alpha, self.m, self.p)
+        read_with, last = (self._statistics, self.alpha, self.m, self.p), self._last_reading
+        if (
+            read_with == self._read_with
+            and last.prior is self._given
+            and self._read_by == (self.prior, self.covariance, len(self._statistics.classes))
+            and last.smoothing.shape[1] == len(self._statistics.layout.groups)
+        ):
+            return last  # the fast path of single events
         if read_with != self._read_with:
             self._read_with, self._smoothing = read_with, np.zeros((4, 0))
             self._statistics.counts.histograms.stale[:] = True
@@ -165,7 +176,11 @@ class SmoothedModel(CountingModel):
                 self._given = given
         shares, mode, tied = self._value_shares, prior_mode(self.prior), int(self.covariance == "tied")
         shares.find(statistics, self._encode_earlier)
-        return SmoothingParams(self._smoothing, self._given, mode, tied, shares.rows, shares.p)
+        last = SmoothingParams(self._smoothing, self._given, mode, tied, shares.rows, shares.p)
+        is_fixed = type(self.prior) is str and not shares.is_used
+        self._read_by = (self.prior, self.covariance, len(statistics.classes)) if is_fixed else ()
+        self._last_reading = last
+        return last
 
 
 def check_covariance(covariance: Covariance) -> None:

@@ -36,7 +36,7 @@ class SmoothingParams(NamedTuple):
 
     def is_same(self, other: SmoothingParams) -> bool:
         """Return whether both hold the same arrays and modes."""
-        return (
+        return self is other or (
             self.smoothing is other.smoothing
             and self.prior is other.prior
             and self.value_p is other.value_p
