@@ -212,3 +212,11 @@ def test_consecutive_samples_are_independent():
             joint = sum(x[name] == value and y == "no" for (x, _), (_, y) in pairwise(drawn)) / n
             p = times / n * prior["no"]
             assert abs(joint - p) < 6 * math.sqrt(p * (1 - p) / n)
+
+
+@pytest.mark.parametrize("prior", ["learned", "uniform"])
+def test_a_class_that_comes_later_has_parameters(prior):
+    model = CategoricalNB(prior=prior)
+    for i, label in enumerate("abcd"):
+        model.learn_one({"f": "u"}, label)
+        assert model.parameters().prior == dict.fromkeys("abcd"[: i + 1], 1 / (i + 1))
