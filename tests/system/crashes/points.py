@@ -6,8 +6,8 @@ import os
 from collections import Counter
 
 WHEN = ("before", "after")
-SQL = ("sql", "sql of commits")
-"""Statements of the connection that reads, and of the one that commits."""
+SQL = ("sql", "sql of commits", "sql of the end")
+"""Statements of the connection that reads, of the one that commits, and of the first once the log is closed."""
 
 
 def calls(trace, *left_out):

@@ -79,15 +79,18 @@ class Seams:
     # -- where they are -------------------------------------------------------------------------------------
 
     def of_sqlite(self):
-        """Every statement of every connection made from now on; those of commits are counted apart."""
+        """Every statement of every connection made from now on; see `SQL`."""
         connect = sqlite3.connect
+
+        def begins(statement):
+            seam = "sql of the end" if self._counts["close"] else "sql"
+            if threading.current_thread() is not threading.main_thread():
+                seam = "sql of commits"
+            self.begins(seam, " ".join(statement.split())[:40])
 
         def connected(*args, **kwargs):
             connection = connect(*args, **kwargs)
-            seam = "sql" if threading.current_thread() is threading.main_thread() else "sql of commits"
-            connection.set_trace_callback(
-                lambda statement: self.begins(seam, " ".join(statement.split())[:40])
-            )
+            connection.set_trace_callback(begins)
             return connection
 
         sqlite3.connect = connected

@@ -58,11 +58,17 @@ def kafka_stages(nursery, tmp_path, broker):
 
 
 def traced(stages, **options):
-    """The calls of a life that nothing befalls, but for those of single events."""
+    """The calls of a life that nothing befalls, but for those of single events.
+
+    How often it looks for new records depends on when its other thread has committed: the last of these
+    statements may be missing from another life, and are left out.
+    """
     stage = stages.new()
     life = stage.completed(trace=True, ticks=1000 * stages.ticks, **options)
     stage.check(life)
-    return [called for called in life.trace() if called[0] != "decode"]
+    found = [called for called in life.trace() if called[0] != "decode"]
+    certain = sum(seam == "sql" for seam, _, _ in found) * 2 // 3
+    return [called for called in found if called[0] != "sql" or called[1] < certain]
 
 
 def recovery(trace):
@@ -201,6 +207,11 @@ def sure(points):
     return [point for point in points if point[0] not in {"poll", "read journal"} or point[1] == 0]
 
 
+def steps(trace):
+    """Calls but for those of files, and of the reading of a slice: it happens only if no snapshot is ready in time."""
+    return [called for called in trace if not called[0].startswith("os.") and called[0] != "read slice"]
+
+
 @pytest.mark.storm_for("librdkafka", "kafka-3-12")
 @pytest.mark.parametrize(
     ("library", "partitions", "stride"), [("kafka", 1, 6), ("kafka", 3, 12), ("librdkafka", 1, 6)]
@@ -211,7 +222,7 @@ def test_a_death_at_any_step_on_kafka(kafka_stages, library, partitions, stride)
     stages.prepare(1)
     trace = traced(stages)
     assert calls(trace).keys() >= STEPS | STEPS_ON_KAFKA | STEPS_OF_WRITING[library]
-    points = some([called for called in trace if not called[0].startswith("os.")])
+    points = some(steps(trace))
     points += [("os.write", 0, "midway"), ("os.rename", 0, "before"), ("os.rename", 0, "after")]
     points = a_few(sure(points), stride)
     stages.prepare(len(points))
@@ -223,9 +234,7 @@ def test_a_death_of_what_goes_by_keys_on_kafka(kafka_stages, kind):
     """The entity, or the tenant, is the key of a record, as a broker keeps it; one tenant's model is at work at a time."""
     stages = kafka_stages(kind=kind)
     stages.prepare(1)
-    # A slice is read only where no snapshot is ready in time.
-    trace = [one for one in traced(stages) if not one[0].startswith("os.") and one[0] != "read slice"]
-    points = a_few(sure(some(trace)), 8)
+    points = a_few(sure(some(steps(traced(stages)))), 8)
     stages.prepare(len(points))
     assert failures(dying(stages), points, AT_ONCE["kafka"]) == {}
 
