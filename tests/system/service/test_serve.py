@@ -652,7 +652,7 @@ def test_a_request_is_answered_while_others_connect():
         await send({"type": "http.response.body", "body": b""})
 
     async def said():
-        settings = uvicorn.Config(app, http=_Bounded)
+        settings = uvicorn.Config(app, http=_Bounded, log_config=None)
         settings.load()
         state = ServerState()
         clients = []
@@ -680,7 +680,7 @@ def held_server():
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    settings = uvicorn.Config(app, http=_Bounded)
+    settings = uvicorn.Config(app, http=_Bounded, log_config=None)
     settings.load()
     return settings, ServerState(), released
 
@@ -761,7 +761,9 @@ def test_those_who_come_while_all_others_ask_get_their_503_up_to_as_many_again(n
 )
 def test_what_is_not_http_gets_an_error_of_the_shape_of_all(request_):
     async def answered():
-        settings = uvicorn.Config(Mock(), http=_Bounded, h11_max_incomplete_event_size=16 << 10)
+        settings = uvicorn.Config(
+            Mock(), http=_Bounded, log_config=None, h11_max_incomplete_event_size=16 << 10
+        )
         settings.load()
         client = _Bounded(settings, ServerState(), {})
         client.connection_made(Mock(**{"get_extra_info.return_value": None}))
