@@ -103,12 +103,9 @@ class SchemaRegistry:
     def _fetched(self, schema: int | str) -> RegisteredSchema:
         is_global = isinstance(schema, str) and schema.startswith(GLOBAL)
         number = schema if isinstance(schema, int) else int(schema.removeprefix(GLOBAL)) if is_global else 0
-        if (
-            number > _MOST_ID
-        ):  # a registry may answer as if it had no such page, which would hold the source up
-            raise MalformedEvent(
-                "unknown-schema", "$", f"no registry has schema {schema}: its id is too large"
-            )
+        if number > _MOST_ID:  # a registry may answer as for a missing page, which would hold the source up
+            text = f"no registry has schema {schema}: its id is too large"
+            raise MalformedEvent("unknown-schema", "$", text)
         registered = self._of_global_id(schema) if is_global else self._of_id(schema)
         content = repr((registered.kind, registered.text, list(registered.references.items())))
         digest = hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]

@@ -19,8 +19,8 @@ _LOOK_BACK: Final = 100  # offsets, in search of the journal's last record
 class SqliteJournal:
     """The journal's partition.
 
-    Invariant: commits write one record each to it, in the order of their numbers, and nothing else of
-    A log writes to it.
+    Invariant: commits write one record each to it, in the order of their numbers. A log writes nothing else
+    to it.
     """
 
     def __init__(self, store: SqliteStore, partition: Partition) -> None:
@@ -159,6 +159,9 @@ class SqliteCommits:
         store: the caller's connection.
         journal_topic, clock: see `SqliteLeader`.
         patience: retry policy while another process keeps the file locked; called in the caller's thread.
+
+    Attributes:
+        is_writing: True while a commit is being written.
     """
 
     def __init__(
@@ -168,12 +171,7 @@ class SqliteCommits:
         self._patience = patience
         self._thread: SerialThread | None = None
         self._leader: SqliteLeader | None = None  # of the thread
-        self._call: BlockingCall[None] | None = None
-
-    @property
-    def is_writing(self) -> bool:
-        """True while a commit is being written."""
-        return self._call is not None and not self._call.is_over()
+        self.is_writing = False
 
     def begin(self, transaction: Transaction, epoch: int) -> CommitInFlight:
         """Begin a commit; the outcome raises as `SqliteLeader.commit`.
@@ -183,7 +181,7 @@ class SqliteCommits:
         """
         began = time.monotonic()
         call = self._begun(transaction, epoch)
-        return CommitInFlight(call.is_over, lambda: self._await_outcome(transaction, epoch, began))
+        return CommitInFlight(call.is_over, lambda: self._await_outcome(call, transaction, epoch, began))
 
     def close(self) -> None:
         """Wait for the commit in flight, if any, whatever its outcome; close the connection."""
@@ -195,27 +193,32 @@ class SqliteCommits:
     def _begun(self, transaction: Transaction, epoch: int) -> BlockingCall[None]:
         if self._thread is None:
             self._thread = SerialThread()
-        self._call = call = BlockingCall(lambda: self._write(transaction, epoch), thread=self._thread)
-        return call
+        self.is_writing = True
+        return BlockingCall(lambda: self._write(transaction, epoch), thread=self._thread)
 
-    def _await_outcome(self, transaction: Transaction, epoch: int, began: float) -> float:
+    def _await_outcome(
+        self, call: BlockingCall[None], transaction: Transaction, epoch: int, began: float
+    ) -> float:
         """Wait for the commit, and return its duration in seconds since `began`."""
         waited = False
-        while (call := self._call) is not None:
+        while True:
             try:
-                self._call, ended = None, call.answer(self._patience.waiting)[1]
+                ended = call.answer(self._patience.waiting)[1]
+                break
             except Unavailable as error:
                 self._patience.unreachable(error, time.monotonic() - began)
-                waited = True
-                self._begun(transaction, epoch)
+                waited, call = True, self._begun(transaction, epoch)
         if waited:
             self._patience.reachable(ended - began)
         return ended - began
 
     def _write(self, transaction: Transaction, epoch: int) -> None:
-        if self._leader is None:
-            self._leader = SqliteLeader(self._store.another(), self._journal_topic, self._clock)
-        self._leader.commit(transaction, epoch)
+        try:
+            if self._leader is None:
+                self._leader = SqliteLeader(self._store.another(), self._journal_topic, self._clock)
+            self._leader.commit(transaction, epoch)
+        finally:
+            self.is_writing = False
 
     def _close_connection(self) -> None:
         leader, self._leader = self._leader, None

@@ -665,6 +665,16 @@ def test_the_log_is_read_while_a_commit_waits_for_the_lock(logs):
     assert (values(log, "predictions"), noted_positions(log)) == ([b"v"], {EVENTS: 3})
 
 
+def test_heartbeats_continue_after_a_commit_that_failed(logs):
+    log = logs(journal=1)
+    log.acquire("a")
+    with pytest.raises(UnknownTopic):
+        log.commit(transaction(0, new("nowhere")))
+    logs.pass_time(SESSION / 2)
+    log.heartbeat()
+    assert log.owner() == ("a", 0.0)
+
+
 def test_a_commit_in_flight_is_over_before_the_log_is_released(logs, monkeypatch):
     """Otherwise it could be written after a successor has read the journal."""
     log = logs(journal=1, predictions=1)
