@@ -141,6 +141,7 @@ class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
             None if it is not configured, or not known.
         truth: the event's own label, if it had one.
         evidence: the strongest attribute values, if evidence is configured.
+        prior: the log odds (nats) before the event is read, next to evidence.
         hypotheses: hypothesis -> its probability by all learned before the event, if it is configured.
         model: the model and its age.
         ts: the journalled time of the commit that published the prediction, seconds since the epoch.
@@ -159,6 +160,7 @@ class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     novelty: float | None = None
     truth: str | None = None
     evidence: tuple[Attribution, ...] | None = None
+    prior: float | None = None
     hypotheses: dict[str, float] | None = None
     model: ModelInfo
     ts: float

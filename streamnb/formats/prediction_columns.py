@@ -33,6 +33,7 @@ class PredictionColumns(NamedTuple):
         unseen: float64[n], probability of a new class, or None.
         truths: label of each event, or None.
         evidence: attribution of each prediction, or None.
+        priors: log odds before each event is read, or None.
         hypotheses: names of the H hypotheses, or none.
         weights: float64[n, H], their probabilities.
         name: of the model.
@@ -49,6 +50,7 @@ class PredictionColumns(NamedTuple):
     unseen: Floats | None
     truths: Sequence[str | None]
     evidence: Sequence[tuple[Attribution, ...]] | None
+    priors: Sequence[float | None] | None
     hypotheses: Sequence[str]
     weights: Floats
     name: str
@@ -73,6 +75,10 @@ def encode_prediction_columns(columns: PredictionColumns) -> list[bytes]:
     joined.add(_truths(joined, columns.truths))
     if columns.evidence is not None:
         joined.add(joined.elements(_encode(columns.evidence)), [b',"evidence":'])
+    if columns.priors is not None:
+        cells = joined.elements(_encode(columns.priors))
+        is_absent = np.array([prior is None for prior in columns.priors], dtype=bool)
+        joined.add(np.where(is_absent, -1, cells), [b',"prior":'])
     if columns.hypotheses:
         names = list(map(_encode, columns.hypotheses))
         weights = joined.elements(_numbers(columns.weights), len(names))

@@ -24,6 +24,8 @@ from streamnb.runtime.warmup import rehearsed
 from streamnb.values.attribute_kinds import NOMINAL
 from streamnb.values.parameter_checks import did_you_mean
 
+PRIOR = "(the labels alone)"
+"""Name of the class prior in evidence, from label frequencies or the configuration."""
 _MOST_LEFT_OUT = 100
 _AT_ONCE = 25  # events that have something left out
 
@@ -145,8 +147,11 @@ def _explanation(
             "classes.min_learns is nearly as probable, or this kind of model gives none; "
             "model.kind=mixture and naive_bayes do"
         )
-    (before,) = model.predicted([Event("-", {})])
-    return Explanation(first, other, log_odds(before[first], before[other]), items)
+    prior = getattr(items, "prior", None)
+    if prior is None:
+        (before,) = model.predicted([Event("-", {})])
+        prior = log_odds(before[first], before[other])
+    return Explanation(first, other, prior, items)
 
 
 def _described(model: Any, item: Item) -> dict[str, Any]:

@@ -91,6 +91,7 @@ class PredictionRecord(BaseModel):
     novelty: float | None = None
     truth: str | None = None
     evidence: list[PublishedEvidence] | None = None
+    prior: float | None = None
     hypotheses: dict[str, float] | None = None
     model: dict[str, Any]
     ts: float

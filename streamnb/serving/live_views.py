@@ -18,7 +18,7 @@ from streamnb.events import AccuracyEstimate, MetricsReport, Prediction
 from streamnb.formats.codec import IN_EVENT
 from streamnb.formats.terminal_text import duration
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.queries.answers import explained, value_name
+from streamnb.queries.answers import PRIOR, explained, value_name
 from streamnb.reports import report_charts
 from streamnb.reports.report_charts import card, listing, missing, tile
 from streamnb.reports.text_tables import action_text
@@ -279,8 +279,8 @@ class PageViews:
         evidence = [
             (f"{each.attribute}: {value_name(each.value)}", each.log_odds) for each in one.evidence or ()
         ]
-        if evidence and (rest := _rest_of_evidence(one)) is not None:
-            evidence = [("(prior and all else)", rest), *evidence]
+        if evidence or one.prior is not None:
+            evidence = [*_beside_values(one), *evidence]
         other = tag("input", name="label", required=True, maxlength=1000, aria_label="another label")
         truth, said = self.truth(one, searched)
         head = (
@@ -329,7 +329,7 @@ class PageViews:
                     problem = str(error)
         except StreamnbError as error:
             return tag("p", str(error), class_="trouble")
-        evidence = [("(prior)", why["prior"])] if why["evidence"] else []
+        evidence = [(PRIOR, why["prior"])] if why["evidence"] else []
         evidence += [(f"{one['attribute']}: {one['name']}", one["log_odds"]) for one in why["evidence"]]
         sides = [tag("bdi", visible(str(why.get(side)))) for side in ("label", "against")]
         title = joined(["Evidence for ", sides[0], " against ", sides[1], ", log odds"])
@@ -409,6 +409,7 @@ _NO_LABELS = (
     '`topics.labels = "labels"`.'
 )
 _LATER = "The model is loading. The answer comes by itself; without scripts, ask again in a moment."
+_LEAST_REST = 0.005  # log odds: rounding of less is not evidence
 _NO_EVIDENCE = "This prediction holds no evidence. `predictions.evidence = 10` lets the learner write it."
 
 
@@ -449,12 +450,17 @@ def _shares(title: str, given: Mapping[str, float]) -> Markup:
     return card(bars(title, [Bar(*row) for row in rows], text=percent, most=1.0))
 
 
-def _rest_of_evidence(one: Prediction) -> float | None:
-    """Return the log odds of the two most probable classes without the published evidence."""
+def _beside_values(one: Prediction) -> Iterator[tuple[str, float]]:
+    """Yield the prior, and what remains of the log odds of the two most probable classes."""
+    shown = [each.log_odds for each in one.evidence or ()]
+    if one.prior is not None:
+        shown.append(one.prior)
+        yield PRIOR, one.prior
     ranked = sorted(one.probabilities.values(), reverse=True)[:2]
-    if len(ranked) < 2 or ranked[1] <= 0.0:
-        return None
-    return math.log(ranked[0] / ranked[1]) - math.fsum(each.log_odds for each in one.evidence or ())
+    if len(ranked) == 2 and ranked[1] > 0.0:
+        rest = math.log(ranked[0] / ranked[1]) - math.fsum(shown)
+        if abs(rest) >= _LEAST_REST:
+            yield "(all else)", rest
 
 
 def _tag(text: str, label: str = "", style: str = "") -> Markup:

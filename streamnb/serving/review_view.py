@@ -15,6 +15,7 @@ from streamnb.charts.html_markup import visible
 from streamnb.events import Attribution, Event, Prediction
 from streamnb.features.character_table import normalized
 from streamnb.features.plain_words import token_spans
+from streamnb.queries.answers import PRIOR, value_name
 from streamnb.reports.report_charts import missing
 from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.review_queue import QUEUES
@@ -100,6 +101,7 @@ class ReviewView:
             tag("div", tag("h2", link), truth, class_="head"),
             self._message(event, one.evidence or ()),
             tag("p", _why(one), class_="soft"),
+            _beside_words(one, event),
             self._choices(one, said),
             data_event=True,
             tabindex="0" if n == 0 else "-1",
@@ -110,7 +112,7 @@ class ReviewView:
         """Return the texts of an event with their evidence tinted, and its other values as a table."""
         if event is None:
             return tag("p", _NO_TEXT, class_="missing")
-        texts = {name: value for name, value in event.x.items() if isinstance(value, str) and " " in value}
+        texts = _texts(event)
         rest = [(name, visible(str(value))) for name, value in event.x.items() if name not in texts]
         shown: list[Markup] = []
         for name, text in texts.items():
@@ -154,6 +156,26 @@ class ReviewView:
             self._forms.form(one, other, tag("button", "is its label")),
         ]
         return joined(forms)
+
+
+def _beside_words(one: Prediction, event: Event | None) -> Markup | None:
+    """Return the evidence that is not marked in a text: the prior, absent words, and other values."""
+    texts = {} if event is None else _texts(event)
+    shown = [] if one.prior is None else [(PRIOR, one.prior)]
+    shown += [
+        (
+            value_name(each.value) if each.attribute in texts else f"{each.attribute}: {each.value}",
+            each.log_odds,
+        )
+        for each in one.evidence or ()
+        if each.attribute not in texts or each.value == ""
+    ]
+    told = [f"{visible(name)} {odds:+.2f}" for name, odds in shown]
+    return tag("p", "Log odds: " + ", ".join(told), class_="soft") if told else None
+
+
+def _texts(event: Event) -> dict[str, str]:
+    return {name: value for name, value in event.x.items() if isinstance(value, str) and " " in value}
 
 
 def _why(one: Prediction) -> str:

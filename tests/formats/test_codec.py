@@ -716,6 +716,7 @@ PREDICTION = Prediction(
     ts=1.5,
     truth="ham",
     evidence=(Attribution("text", "free", 1.25), Attribution("links", 3.0, -0.5)),
+    prior=-0.25,
     hypotheses={"presence alpha=1": 0.75, "other": 0.25},
 )
 SCORES = Scores(2, 0.5, 0.7, 0.4, 0.1, 0.3, 0.2)
@@ -752,7 +753,7 @@ def test_labels_that_are_read_together_are_refused_for_their_times_as_each_alone
 def test_a_prediction_has_its_fields_in_the_order_of_the_contract():
     first, optional = (
         ["id", "label", "probability", "probabilities", "status"],
-        ["truth", "evidence", "hypotheses"],
+        ["truth", "evidence", "prior", "hypotheses"],
     )
     assert list(json.loads(encode_prediction(PREDICTION))) == [*first, *optional, "model", "ts"]
     bare = msgspec.structs.replace(PREDICTION, **dict.fromkeys(optional))
@@ -820,6 +821,7 @@ def test_a_calibration_curve_survives_the_wire_and_may_be_absent():
         ("ts", lambda bad: bad, "$.ts"),
         ("evidence", lambda bad: (Attribution("a", "null", bad),), "$.evidence[0].log_odds"),
         ("evidence", lambda bad: (Attribution("a", bad, 0.5),), "$.evidence[0].value"),
+        ("prior", lambda bad: bad, "$.prior"),
     ],
 )
 def test_no_prediction_with_a_number_that_is_not_finite(bad, field, wrap, path):

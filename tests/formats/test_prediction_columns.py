@@ -30,6 +30,7 @@ def columns(draw):
 
     known = [draw(st.integers(1, len(classes))) for _ in range(n)]
     return PredictionColumns(
+        priors=draw(st.none() | st.lists(st.none() | NUMBERS.map(lambda x: -x), min_size=n, max_size=n)),
         ids=draw(st.lists(NAMES, min_size=n, max_size=n)),
         classes=classes,
         best=np.array([draw(st.integers(0, most - 1)) for most in known], dtype=np.int64),
@@ -62,6 +63,7 @@ def as_predictions(found):
             unseen=None if found.unseen is None else found.unseen[i].item(),
             truth=found.truths[i],
             evidence=None if found.evidence is None else found.evidence[i],
+            prior=None if found.priors is None else found.priors[i],
             hypotheses=dict(zip(found.hypotheses, weights, strict=True)) if found.hypotheses else None,
             model=ModelInfo(found.name, found.ages[i], found.journal),
             ts=found.ts,
@@ -78,7 +80,7 @@ def test_columns_give_the_bytes_of_the_predictions(found):
 def test_no_record_has_a_number_that_is_not_finite(place, value):
     one = np.ones((1, 1))
     usual = PredictionColumns(
-        ["m"], ["a"], np.array([0]), one, np.array([1]), one[0], ["a"], None, ["h"], one, "default", [1], None,
+        ["m"], ["a"], np.array([0]), one, np.array([1]), one[0], ["a"], None, None, ["h"], one, "default", [1], None,
         1.0,
     )  # fmt: skip
     assert len(encode_prediction_columns(usual)) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 import time
 from base64 import b64encode
@@ -189,6 +190,20 @@ def test_absent_words_have_a_name_in_evidence(full):
     texts = Reader(views(full).live("events", {"id": "p"})).texts
     assert "text: cash" in texts
     assert "text: (absent words)" in texts
+
+
+def test_evidence_has_the_prior_and_what_remains_of_the_log_odds(full):
+    """Together they are log 3, the odds of .75 to .25; what is less than rounding is not shown."""
+    evidence = [{"attribute": "text", "value": "cash", "log_odds": 1.5}]
+
+    def shown(prior):
+        full._add_prediction(record({**prediction(id_="p"), "evidence": evidence, **prior}))
+        words = " ".join(Reader(views(full).live("events", {"id": "p"})).texts)
+        return "(the labels alone): -0.6" in words, "(all else): 0.199" in words, "(all else)" in words
+
+    assert shown({"prior": -0.6}) == (True, True, True)
+    assert shown({"prior": math.log(3) - 1.5}) == (False, False, False)
+    assert shown({}) == (False, False, True)
 
 
 def test_the_link_of_a_hostile_id_leads_to_its_prediction(full):

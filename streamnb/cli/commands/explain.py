@@ -17,7 +17,7 @@ from streamnb.formats.codec import IN_EVENT
 from streamnb.formats.json_value_checks import LONGEST_NAME
 from streamnb.formats.terminal_text import emit, printable
 from streamnb.queries import published_prediction
-from streamnb.queries.answers import decision_of, explained, value_name
+from streamnb.queries.answers import PRIOR, decision_of, explained, value_name
 from streamnb.queries.query_model import open_query_model
 from streamnb.reports.state_diff import time_of
 from streamnb.reports.text_columns import table
@@ -25,8 +25,6 @@ from streamnb.runtime import context
 from streamnb.values.messages import Message
 
 _MOST_BYTES = 1 << 20
-_PRIOR = "(the labels alone)", ""
-"""Row of the class prior, from label frequencies or the configuration."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -185,7 +183,7 @@ def _probabilities(answer: Mapping[str, Any]) -> str:
 
 def _rows(answer: Mapping[str, Any], labels: Sequence[str]) -> dict[tuple[str, object], tuple[object, ...]]:
     """Return (attribute, value) -> log odds and counts with each of two labels."""
-    rows: dict[tuple[str, object], tuple[object, ...]] = {_PRIOR: (answer["prior"], "", "")}
+    rows: dict[tuple[str, object], tuple[object, ...]] = {(PRIOR, ""): (answer["prior"], "", "")}
     return rows | {
         (one["attribute"], value_name(one["value"])): (one["log_odds"], *_counts(one["counts"], labels))
         for one in answer["evidence"]

@@ -75,7 +75,8 @@ class EventBatch:
 
         source_labels, resolved: labels of each event on arrival, and its label in force, if labels may
             arrive separately.
-        evidence: attribution of each prediction; None if it is not published.
+        evidence, priors: attribution of each prediction, and the log odds before its event is read; None if
+            they are not published.
         learned_before, classes_before: events learned so far by the processor, and number of classes, before
             the batch.
         ages: events that the model had learned before each event.
@@ -99,6 +100,7 @@ class EventBatch:
     source_labels: Sequence[tuple[SourceLabel, ...]] = ()
     resolved: Sequence[ResolvedLabel | None] = ()
     evidence: Sequence[tuple[Attribution, ...]] | None = None
+    priors: Sequence[float | None] | None = None
     learned_before: int = 0
     classes_before: int = 0
     ages: Sequence[int] = ()

@@ -15,7 +15,7 @@ from streamnb.engine.processing.admission import Admission
 from streamnb.engine.processing.event_stages import (
     EventDecoding,
     PublishPredictions,
-    attributions,
+    add_evidence,
     max_at_once,
 )
 from streamnb.engine.processing.processor_state import ProcessorState
@@ -57,7 +57,7 @@ class EventScoring:
                 top = state.settings.evidence
                 if top:
                     explained = map(state.model.explain_one, batch.xs, repeat(top), batch.times)
-                    batch.evidence = attributions(explained)
+                    add_evidence(batch, explained)
                 self._predict(batch, state.model.predict_posteriors(batch.xs, batch.times))
                 left -= sum(value_sizes(batch.outputs))
                 outputs += batch.outputs

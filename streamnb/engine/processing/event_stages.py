@@ -88,9 +88,13 @@ def max_at_once(settings: Settings, *, explains_alone: bool) -> int:
     return 50 if settings.evidence and explains_alone else 1000
 
 
-def attributions(explained: Iterable[Sequence[Item]]) -> list[tuple[Attribution, ...]]:
-    """Return the items of each event as they are published."""
-    return [tuple(Attribution(str(name), value, odds) for name, value, odds in items) for items in explained]
+def add_evidence(batch: EventBatch, explained: Iterable[Sequence[Item]]) -> None:
+    """Add the items of each event, and its prior, as they are published."""
+    evidence, priors = list[tuple[Attribution, ...]](), list[float | None]()
+    for items in explained:
+        evidence.append(tuple(Attribution(str(name), value, odds) for name, value, odds in items))
+        priors.append(getattr(items, "prior", None))
+    batch.evidence, batch.priors = evidence, priors
 
 
 class JoinLabels:
@@ -149,7 +153,7 @@ class PredictAndLearn(_StateStage):
         if not top:
             return model.predict_then_learn_many(*columns)
         posteriors, explained = explain_then_learn_many(model, *columns, top)
-        batch.evidence = attributions(explained)
+        add_evidence(batch, explained)
         return posteriors
 
 

@@ -94,11 +94,12 @@ class PredictionPipeline:
 
     def predictions(self, batch: EventBatch, hypotheses: Sequence[str] = ()) -> list[Prediction]:
         """Return the predictions of a predicted batch; the model has these `hypotheses`."""
-        name, posteriors, evidence = self.settings.name, batch.predicted.posteriors, batch.evidence
+        name, posteriors = self.settings.name, batch.predicted.posteriors
+        evidence, priors = batch.evidence, batch.priors or repeat(None, len(batch))
         if evidence is not None and posteriors.quarantined is not None:
-            evidence = [
-                () if hides else own for own, hides in zip(evidence, posteriors.hides_rival, strict=True)
-            ]
+            hides = posteriors.hides_rival.tolist()
+            evidence = [() if hidden else own for own, hidden in zip(evidence, hides, strict=True)]
+            priors = [None if hidden else own for own, hidden in zip(priors, hides, strict=True)]
         unseen: Iterable[float | None] = repeat(None, len(batch))
         if self.settings.unseen and batch.predicted.unseen is not None:
             unseen = batch.predicted.unseen.tolist()
@@ -112,13 +113,17 @@ class PredictionPipeline:
                 status="empty" if label is None else "ready",
                 unseen=new,
                 truth=truth,
-                evidence=attribution,
+                evidence=items,
+                prior=prior,
                 hypotheses=weighed,
                 model=ModelInfo(name, age, batch.journal),
                 ts=batch.now,
                 **decided,
             )
-            for event_id, truth, label, (probabilities, rest), new, decided, attribution, weighed, age in zip(
+            for event_id, truth, label, (
+                probabilities,
+                rest,
+            ), new, decided, items, prior, weighed, age in zip(
                 batch.ids,
                 batch.labels,
                 posteriors.labels(),
@@ -126,6 +131,7 @@ class PredictionPipeline:
                 unseen,
                 batch.predicted.decided_fields(),
                 repeat(None, len(batch)) if evidence is None else evidence,
+                priors,
                 self._weighed(posteriors, hypotheses),
                 batch.ages,
                 strict=True,
@@ -174,6 +180,7 @@ class PredictionPipeline:
             unseen if settings.unseen else None,
             batch.labels,
             batch.evidence,
+            batch.priors,
             hypotheses if is_weighed else (),
             np.zeros((best.size, 0)) if weights is None or not is_weighed else weights,
             settings.name,

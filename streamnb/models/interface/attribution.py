@@ -54,9 +54,22 @@ class Item(NamedTuple):
 
 
 class Items(list[Item], Shown):
-    """Items of an attribution, the strongest first; if it is empty, `why` gives the reason."""
+    """Items of an attribution, the strongest first; if it is empty, `why` gives the reason.
 
+    Attributes:
+        prior: log odds before the event is read; None if the model does not have them.
+    """
+
+    prior: float | None = None
     why = "no value of this event changes the log odds"
+
+    @classmethod
+    def with_prior(cls, prior: float, items: Iterable[Item] = ()) -> Self:
+        """Return items with their prior; it may be nan, with fewer than two classes."""
+        found = cls(items)
+        if not math.isnan(prior):
+            found.prior = prior
+        return found
 
     @classmethod
     def of_classes(cls, n: int) -> Self:

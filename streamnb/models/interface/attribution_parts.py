@@ -16,8 +16,9 @@ from streamnb.kernels.structs import struct_type
 
 LIMIT = 1e6
 """Log odds beyond +-LIMIT, such as infinite log odds with alpha = 0, are cut to it: JSON has no infinity."""
-Ranked = tuple[Ints, Floats]
-"""Parts of events, the strongest first, int64[n, top]; their log odds, float64[n, top], 0 for no part."""
+Ranked = tuple[Ints, Floats, Floats]
+"""Parts of events, the strongest first, int64[n, top]; their log odds, float64[n, top], 0 for no part; the
+priors, float64[n]."""
 
 
 @struct_type
@@ -28,6 +29,7 @@ class AttributionParts(NamedTuple):
         classes: int64[2], class and reference class of the log odds; -1: the two most probable classes.
         strongest: int64[n, top], parts of each event, the strongest first, or -1.
         log_odds: float64[n, top], of `strongest`.
+        priors: float64[n], log odds before the event is read; nan with fewer than two classes.
         odds: float64[most + 1], what each part of the last event adds to the log odds, and behind them the
             prior; empty: no attribution is requested.
     """
@@ -35,6 +37,7 @@ class AttributionParts(NamedTuple):
     classes: Ints
     strongest: Ints
     log_odds: Floats
+    priors: Floats
     odds: Floats
 
     @classmethod
@@ -43,23 +46,24 @@ class AttributionParts(NamedTuple):
         n = batch.label.size
         ends = (batch.item_rows[batch.event_items], batch.event_values, batch.event_items)
         most = sum(int(np.diff(each).max(initial=0)) for each in ends)
-        return cls(np.array(of), np.full((n, top), -1), np.zeros((n, top)), np.zeros(most + 1))
+        strongest, log_odds = np.full((n, top), -1), np.zeros((n, top))
+        return cls(np.array(of), strongest, log_odds, np.full(n, np.nan), np.zeros(most + 1))
 
     @classmethod
     def none(cls) -> AttributionParts:
         """Return arrays without room for a part: no attribution is requested."""
         no_parts = np.zeros((2, 0), dtype=np.int64)
-        return cls(np.zeros(0, dtype=np.int64), no_parts, np.zeros((2, 0)), np.zeros(0))
+        return cls(np.zeros(0, dtype=np.int64), no_parts, np.zeros((2, 0)), np.zeros(0), np.zeros(0))
 
     def of_event(self) -> Ranked:
-        """Return all parts of the only event of a batch, the strongest first, and their log odds."""
+        """Return all parts of the only event of a batch, the strongest first, with log odds and prior."""
         odds = np.clip(self.odds[:-1], -LIMIT, LIMIT)
         order = np.argsort(-np.abs(odds), kind="stable")
-        return order[np.newaxis], odds[np.newaxis, order]
+        return order[np.newaxis], odds[np.newaxis, order], self.priors
 
     def of_batch(self) -> Ranked:
-        """Return the strongest parts of each event of a batch, and their log odds."""
-        return self.strongest, self.log_odds
+        """Return the strongest parts of each event of a batch, with log odds and prior."""
+        return self.strongest, self.log_odds, self.priors
 
 
 @inlined
@@ -78,7 +82,8 @@ def most_probable(probabilities: Floats, known: Ints) -> Any:
 
 @inlined
 def choose_strongest(e: int, n: int, parts: Any) -> None:
-    """Fill the strongest parts of event e, which has n; of equals the first come first."""
+    """Fill the prior and the strongest of the n parts of event e; of equals the first come first."""
+    parts.priors[e] = min(max(parts.odds[parts.odds.size - 1], -LIMIT), LIMIT)
     top, strongest, log_odds = parts.strongest.shape[1], parts.strongest[e], parts.log_odds[e]
     least = 0.0 if top else np.inf
     for i in range(n):

@@ -30,10 +30,11 @@ class PartNames:
         self._groups, self._fields = list(layout.groups), list(layout.fields)
 
     def items(self, xs: Sequence[Any], ranked: Ranked) -> list[Items]:
-        """Return the items of the events `xs` of parts and their log odds, without log odds of 0."""
-        parts, log_odds = ranked
+        """Return the items of the events `xs`, without log odds of 0, and with the prior if it is known."""
+        parts, log_odds, priors = ranked
         events, places = np.nonzero(log_odds)
-        found, odds = [Items() for _ in xs], log_odds[events, places].tolist()
+        found = [Items.with_prior(prior) for prior in priors.tolist()]
+        odds = log_odds[events, places].tolist()
         for e, (name, value), part_odds in zip(
             events.tolist(), self._named(xs, events, parts[events, places]), odds, strict=True
         ):

@@ -371,7 +371,7 @@ class BayesOptimalNB(LearnedMixture):
         classes = statistics.classes[first], statistics.classes[second]
         _, parts = self._answer_and_explain(encoded, predict=True, explain=0, of=classes)
         (items,) = PartNames(encoded, statistics.layout).items([x], parts.of_event())
-        return float(parts.odds[-1]), items
+        return float(parts.priors[0]), items
 
     def explain_then_learn_many(
         self, xs: Sequence[Any], ys: Labels, ws: Weights = None, ts: Times = None, top: int = 5

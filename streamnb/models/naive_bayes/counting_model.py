@@ -111,7 +111,7 @@ class CountingModel(LearnedCounts, base.MiniBatchClassifier):  # type: ignore[mi
         explanation = self.explanation_one(x, t)
         if explanation is None:
             return Items.of_classes(len(self.classes))
-        return Items(explanation.items[:top])
+        return Items.with_prior(explanation.prior, explanation.items[:top])
 
     def explanation_one(
         self, x: Any, t: float | None = None, against: Any = None, of: Any = None

@@ -101,7 +101,7 @@ class SmoothedModel(CountingModel):
         parts = AttributionParts.with_capacity(encoded.batch, 0, (classes[first], classes[second]))
         self._run(encoded, self._tables, parts=parts, predict=True)
         (items,) = PartNames(encoded, self._statistics.layout).items([x], parts.of_event())
-        return float(parts.odds[-1]), items
+        return float(parts.priors[0]), items
 
     def _joints(self, xs: Sequence[Any]) -> Floats:
         """Return log P(class, event) of each event, shape (n, K)."""

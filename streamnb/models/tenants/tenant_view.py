@@ -46,4 +46,5 @@ class TenantView:
         bases = [1 + single.base for single in singles]
         evidence = np.clip(odds[2:] - odds[bases], -LIMIT, LIMIT).tolist()
         items = (Item(single.name, single.value, odd) for single, odd in zip(singles, evidence, strict=True))
-        return Items(ranked(items)[:top])
+        prior = float(np.clip(odds[1], -LIMIT, LIMIT))
+        return Items.with_prior(prior, ranked(items)[:top])

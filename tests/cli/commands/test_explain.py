@@ -136,6 +136,7 @@ def test_what_was_served_is_derived_again_bit_for_bit(start, kind):
         assert found["probabilities"] == published[id_]["probabilities"]
         shown = [(one["attribute"], one["value"], one["log_odds"]) for one in found["evidence"][:3]]
         assert shown == [tuple(one.values()) for one in published[id_]["evidence"]]
+        assert found["prior"] == published[id_]["prior"]
     text = start.ask(program, "--id", ODD, "--as-served")
     assert "the same, bit for bit" in text
     assert "\x1b" not in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 
 import numpy as np
@@ -160,6 +161,9 @@ def test_evidence_adds_up_to_the_odds():
         probabilities = prediction["probabilities"]
         assert all(item.log_odds != 0 for item in prediction["evidence"])
         assert len(probabilities) == 3
+        first, second, _ = sorted(probabilities.values(), reverse=True)
+        told = prediction["prior"] + math.fsum(item.log_odds for item in prediction["evidence"])
+        assert told == pytest.approx(math.log(first / second), rel=1e-9, abs=1e-9)
     model = learner.model
     x = {"text": "w1 w2 w2 zebra", "subject": "w3", "colour": "r", "x": 0.5}
     items = model.explain_one(x)
@@ -204,6 +208,12 @@ def test_evidence_within_a_batch_is_that_of_each_event_before_it_was_learned(is_
         expected = reference.explain_one(x, 4)
         assert [(item.attribute, item.value) for item in evidence] == [item[:2] for item in expected]
         assert [item.log_odds for item in evidence] == pytest.approx([item[2] for item in expected], rel=1e-9)
+        full = reference.explanation_one(x)
+        assert expected.prior == (None if full is None else full.prior)
+        if full is None:
+            assert prediction["prior"] is None
+        else:
+            assert prediction["prior"] == pytest.approx(full.prior, rel=1e-9, abs=1e-12)
         reference.predict_then_learn_many([x], [row["label"]])
     assert sum(len(prediction["evidence"]) for prediction in found) > 150
 

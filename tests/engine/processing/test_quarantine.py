@@ -131,6 +131,7 @@ def test_labels_that_come_in_events_count_within_one_batch():
     assert any(one["evidence"] for one in served(process(watching, records([*raws, *more]))))
     (hidden,) = served(watching.process(asks, 1.0))
     assert hidden["evidence"] == []
+    assert "prior" not in hidden
 
 
 def test_where_all_others_underflow_they_are_as_frequent_as_they_were():
