@@ -19,7 +19,7 @@ _SPARK, _SPARK_STEP = 24, 8  # pixels
 class Bar(NamedTuple):
     """One bar: name, value, optional bounds of its interval, a note for its tooltip, and if it is grey.
 
-    `colour` is 1 to 8; 0 takes one colour for positive values, and another for negative ones.
+    `colour` is 1 to 15; 0 takes one colour for positive values, and another for negative ones.
     """
 
     name: str

@@ -85,7 +85,7 @@ def figure(
 
 
 def colour_key(names: Sequence[str], colours: Sequence[int]) -> Markup:
-    """Return the key of a picture: each name with a square in its colour, 1 to 8."""
+    """Return the key of a picture: each name with a square in its colour, 1 to 15."""
     size, items = {"width": 10, "height": 10}, []
     for name, colour in zip(names, colours, strict=True):
         square = tag("rect", **size, rx=3, class_=f"area c{colour}")

@@ -24,7 +24,7 @@ _LABEL_ROOM = 1.6  # percent of the width that a character of a mark's label tak
 class Series(NamedTuple):
     """One line: a value for each x, perhaps with the bounds of its credible interval; None is a gap.
 
-    The key has `note`, or else the last value. `colour` is 1 to 8; 0 takes the next one.
+    The key has `note`, or else the last value. `colour` is 1 to 15; 0 takes the next one.
     """
 
     name: str
@@ -138,9 +138,9 @@ def _colours(series: Sequence[Series]) -> list[int]:
 def _outside(values: Sequence[float], low: float, high: float, y: Callable[[float], str]) -> str:
     """Return a note on the values that the picture leaves out; empty if it has all."""
     most, least = max(values, default=low), min(values, default=low)
-    notes = [f"up to {y(most)} above"] if most > high else []
-    notes += [f"down to {y(least)} below"] if least < low else []
-    return f"lines go {', '.join(notes)}" if notes else ""
+    notes = [f"up to {y(most)}"] if most > high else []
+    notes += [f"down to {y(least)}"] if least < low else []
+    return f"not drawn: {', '.join(notes)}" if notes else ""
 
 
 class _PlotFrame:

@@ -83,9 +83,8 @@ def tile(name: str, shown: str, note: str = "", value: float | None = None, *, s
     """Return one number, as text and exactly."""
     exact = None if value is None else str(value)
     figures = tag("span", shown, class_=f"value {style}".rstrip(), data_value=exact)
-    return tag(
-        "div", tag("span", name, class_="name"), figures, tag("span", note, class_="soft"), class_="tile"
-    )
+    named = tag("div", tag("span", name, class_="name"), figures)
+    return tag("div", named, tag("span", note, class_="soft"), class_="tile")
 
 
 def rates(report: MetricsReport) -> Markup:
@@ -116,8 +115,11 @@ def confusion(report: MetricsReport, link: Callable[[str, str], str] | None = No
 
 
 def fixed_colour(place: int) -> int:
-    """Return the colour, 1 to 7, of the class or hypothesis with a place in an order that does not change."""
-    return place % _BANDS + 1
+    """Return the colour of the class or hypothesis with a place in an order that does not change.
+
+    It is 1 to 7, and then 9 to 15, which are darker or lighter. 8 is grey.
+    """
+    return place % (2 * _BANDS) + 1 + (place % (2 * _BANDS) >= _BANDS)
 
 
 def scores(name: str, one: Scores) -> list[object]:

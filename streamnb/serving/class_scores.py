@@ -96,6 +96,6 @@ def _tally(counted: Iterable[tuple[Pair, int]]) -> dict[str, list[int]]:
 
 
 def class_colour(label: str, labels: Sequence[str]) -> int:
-    """Return the colour of a class, 1 to 7: by its place among all classes, or else by its name."""
+    """Return the colour of a class: by its place among all classes, or else by its name."""
     place = labels.index(label) if label in labels else zlib.crc32(label.encode(errors="replace"))
     return fixed_colour(place)

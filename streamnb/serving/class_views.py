@@ -27,6 +27,10 @@ _SCORED = 10_000  # newest predictions
 _HEADER = ("class", "events", "precision", "recall", "F1", "change of F1")
 
 
+class _LinkedNumber(Markup, Figures):
+    """A number that is a link."""
+
+
 class ClassViews:
     """Views of the classes of one model.
 
@@ -79,7 +83,7 @@ class ClassViews:
             (
                 _class_link(truth),
                 _class_link(guess),
-                tag("a", number(n), href=_events_path(truth, guess)),
+                _LinkedNumber(tag("a", number(n), href=_events_path(truth, guess))),
                 Figures(percent(n / events[truth])),
             )
             for (truth, guess), n in found[:_CONFUSIONS]

@@ -95,6 +95,7 @@ class DeadLetterView:
             yield missing("No dead letters among the records read.")
             return
         states = {one.place: is_settled(one.place, one.about.get("reason", "")) for one in letters}
+        letters.sort(key=lambda one: one.ts)  # partitions are read one after another
         found = [one for one in reversed(letters) if self._is_wanted(one, states[one.place], asked)]
         told = f"{len(found):,} among the newest {len(letters):,}; streamnb dlq list has older ones."
         rows, links = page_of(found, PATH, asked, lambda one: one.place, told)
@@ -132,7 +133,7 @@ class DeadLetterView:
         return [name, clock(one.ts), reason, path, from_, shown, start]
 
     def _again(self) -> Markup:
-        told = "Those marked below, or all, up to 5,000 at once: what can be read now, and was not sent."
+        told = "The marked letters, or all if none is marked; up to 5,000 that can be read and were not sent."
         form = {"method": "post", "action": "/page/replay", "class_": "ask", "data_send": True, "id": "again"}
         skip = tag("button", "Skip marked ...", name="skip", value=1)
         return tag("form", self._csrf, tag("button", "Send again ..."), skip, tag("span", told), **form)

@@ -92,7 +92,7 @@ def _measures(watch: RecentRecords, memory: MemoryUse | None) -> list[Markup]:
     if (seconds := watch.latency.quantiles()) is not None:
         told = f"event to prediction, {watch.latency.n_events:,} events of the last minute"
         p50, p99 = (brief(each) for each in seconds)
-        found.append(tag("span", f"p50 {p50}, p99 {p99}", title=told))
+        found.append(tag("span", f"latency p50 {p50}, p99 {p99}", title=told))
     if memory is not None and memory.parts:
         parts = [one for one in memory.parts.values() if one.most]
         taken, most = sum(one.taken for one in parts), sum(one.most for one in parts)

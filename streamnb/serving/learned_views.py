@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import Any
 
 from streamnb.charts import Bar, Markup, bars, joined, number, tag
+from streamnb.charts.html_markup import count
 from streamnb.config import Config
 from streamnb.errors import LogError, StreamnbError
 from streamnb.models.naive_bayes.counting_model import CountingModel
@@ -113,11 +114,15 @@ class ModelPage:
                     return _words(missing(_NO_WORDS))
                 found = strongest(model.statistics, label, _TOP) if weights.get(label) else []
         except StreamnbError as error:
-            return _words(missing(str(error)))
+            return _words(self._missing(error))
         rows = [Bar(f"{a}: {v}", odds) for a, v, odds, _ in sorted(found, key=lambda row: -row[2])]
         shown = _words(bars("Strongest words and values: log odds", rows))
         self._words = label, time.monotonic(), shown
         return shown
+
+    def _missing(self, error: StreamnbError) -> Markup:
+        is_loading = self._replica.is_loading
+        return missing(f"{self._replica.status}. It appears here by itself." if is_loading else str(error))
 
     def _model(self) -> Markup:
         """Return classes, size and strongest words, cached because computing them blocks the replica."""
@@ -132,10 +137,11 @@ class ModelPage:
                     counted = weights if isinstance(model, CountingModel) else []
                     words = [strongest(model.statistics, label, _TOP) if n else [] for label, n in counted]
             except StreamnbError as error:
-                return missing(str(error))
-            names = ("Classes", "Words and values", "Events learned", "Bytes of memory")
+                return self._missing(error)
+            names = ("Classes", "Words and values", "Events learned", "Memory")
+            texts = [*map(number, sizes[:3]), f"{count(sizes[3])}B"]
             tiles = report_charts.tiles(
-                tile(a, number(n), value=n) for a, n in zip(names, sizes, strict=True)
+                tile(a, text, value=n) for a, text, n in zip(names, texts, sizes, strict=True)
             )
             cards = [
                 card(

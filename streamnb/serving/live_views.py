@@ -400,7 +400,7 @@ class PageViews:
         nothing = f"None in {folder} of this machine."
         yield listing("Snapshots", ["journal record", "size", "written"], files, nothing)
         pairs = list(zip(commits, sizes, strict=True))[:-13:-1]
-        rows = [(str(one.n), one.kind, f"{size:,}", clock(one.now)) for one, size in pairs]
+        rows = [(str(one.n), one.kind, size, clock(one.now)) for one, size in pairs]
         yield listing("Newest commits", ["record", "kind", "records", "when, UTC"], rows)
 
 

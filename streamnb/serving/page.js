@@ -363,16 +363,18 @@ if (live) {
 
 const review = document.querySelector("[data-review]");
 
+const STOPS = "[data-event], .more"; // where the focus goes: cards, and the link below them
+
 /** The card that has the focus, or the first one. */
 function card() {
-  return document.activeElement?.closest("[data-review] [data-event]") || review.querySelector("[data-event]");
+  return document.activeElement?.closest(`[data-review] :is(${STOPS})`) || review.querySelector(STOPS);
 }
 
 function move(step) {
-  const cards = [...review.querySelectorAll("[data-event]")];
+  const cards = [...review.querySelectorAll(STOPS)];
   const next = cards[Math.min(cards.length - 1, Math.max(0, cards.indexOf(card()) + step))];
-  next.focus();
-  next.scrollIntoView({ block: "nearest" });
+  next.focus({ preventScroll: true });
+  next.scrollIntoView({ block: "start" }); // the eyes stay where they are
 }
 
 const keys = {
@@ -411,7 +413,10 @@ document.addEventListener("submit", (event) => {
   if (!form.matches("[data-send]")) return;
   event.preventDefault();
   if (form.matches(".undo")) undo(form);
-  else if (form.matches(".say")) say(form, event.submitter);
+  else if (form.matches(".say")) {
+    say(form, event.submitter);
+    if (review && document.activeElement.matches("input")) move(1); // Enter after a typed class
+  }
   else if (!form.hasAttribute("aria-busy")) send(form, new URLSearchParams(new FormData(form, event.submitter)));
 });
 

@@ -37,8 +37,9 @@ def decided(one: Prediction, *, with_cost: bool = False) -> Markup | None:
     """Return the decision of a prediction; None if decisions are not configured."""
     if one.decision is msgspec.UNSET:
         return None
-    text = ("decided: ", tag("bdi", visible(one.decision or "")))
-    what = ["nothing is decided"] if one.decision is None else [*text]
+    what: list[object] = ["nothing is decided" if one.decision is None else "decided"]
+    if one.decision not in {None, one.label}:
+        what += [": ", tag("bdi", visible(one.decision))]
     what += [" (novel)"] if one.rejected == "novel" else []
     if with_cost and one.expected_cost is not None:
         what.append(f", at an expected cost of {one.expected_cost:.4g}")
@@ -127,7 +128,7 @@ class PredictionTable:
         sure = [tag("bdi", visible(one.label or "")), " ", tag("bdi", percent(one.probability))]
         guess = joined(sure) if one.label else "no class yet"
         what = decided(one)
-        shown = joined([guess, " - ", what]) if what else guess
+        shown = joined([guess, " ", tag("span", what, class_="soft")]) if what else guess
         truth, said = self._forms.truth(one)
         when = tag("span", clock(one.ts), class_="when soft")
         cells = event_link(one.id), when, tag("span", shown, class_="guess"), truth, self.buttons(one, said)

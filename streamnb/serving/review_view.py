@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from streamnb.charts import Markup, joined, percent, table, tag
+from streamnb.charts import Markup, joined, percent, tag
 from streamnb.charts.html_markup import visible
 from streamnb.events import Attribution, Event, Prediction
 from streamnb.features.character_table import normalized
@@ -70,7 +70,8 @@ class ReviewView:
         told = QUEUES[chosen] + ": none among the newest predictions."
         keys = tag("details", tag("summary", "Keys"), *(tag("p", line) for line in _KEYS), class_="soft")
         options = self._classes(found)
-        body = tag("div", *cards, class_="review", data_review=seen) if cards else missing(told)
+        more = tag("a", "More messages", href=f"/page/review?queue={chosen}", class_="more")
+        body = tag("div", *cards, more, class_="review", data_review=seen) if cards else missing(told)
         problem = missing(self._problem) if self._problem else None
         navigation = tag("nav", *links, aria_label="Queues", class_="queues")
         return joined([navigation, problem, keys, options, body])
@@ -101,7 +102,7 @@ class ReviewView:
             tag("div", tag("h2", link), truth, class_="head"),
             self._message(event, one.evidence or ()),
             tag("p", _why(one), class_="soft"),
-            _beside_words(one, event),
+            beside_words(one, event),
             self._choices(one, said),
             data_event=True,
             tabindex="0" if n == 0 else "-1",
@@ -113,16 +114,19 @@ class ReviewView:
         if event is None:
             return tag("p", _NO_TEXT, class_="missing")
         texts = _texts(event)
-        rest = [(name, visible(str(value))) for name, value in event.x.items() if name not in texts]
+        rest = [(name, visible(_plain(value))) for name, value in event.x.items() if name not in texts]
         shown: list[Markup] = []
-        for name, text in texts.items():
+        for name, text in sorted(texts.items(), key=lambda item: len(item[1]) > _UNFOLDS):
+            if len(texts) > 1:
+                shown.append(tag("p", name, class_="soft"))
             weights = {str(each.value): each.log_odds for each in evidence if each.attribute == name}
             body = tag("p", tinted(text[:_MOST_SHOWN], weights), class_="text")
             if len(text) > _UNFOLDS or text.count("\n") > 1:
                 body = tag("details", tag("summary", body), class_="fold")
             shown.append(body)
         if rest:
-            shown.append(table(["attribute", "value"], rest[:_MOST_VALUES]))
+            pairs = [tag("div", tag("dt", name), tag("dd", value)) for name, value in rest[:_MOST_VALUES]]
+            shown.append(tag("dl", *pairs, class_="values"))
         return tag("div", *shown, class_="message")
 
     def _choices(self, one: Prediction, said: str | None) -> Markup | None:
@@ -158,24 +162,33 @@ class ReviewView:
         return joined(forms)
 
 
-def _beside_words(one: Prediction, event: Event | None) -> Markup | None:
+def beside_words(one: Prediction, event: Event | None) -> Markup | None:
     """Return the evidence that is not marked in a text: the prior, absent words, and other values."""
     texts = {} if event is None else _texts(event)
     shown = [] if one.prior is None else [(PRIOR, one.prior)]
     shown += [
         (
-            value_name(each.value) if each.attribute in texts else f"{each.attribute}: {each.value}",
+            value_name(each.value) if each.attribute in texts else f"{each.attribute} {_plain(each.value)}",
             each.log_odds,
         )
         for each in one.evidence or ()
         if each.attribute not in texts or each.value == ""
     ]
-    told = [f"{visible(name)} {odds:+.2f}" for name, odds in shown]
-    return tag("p", "Log odds: " + ", ".join(told), class_="soft") if told else None
+    marks = [_mark(f"{visible(name)} {odds:+.2f}", odds) for name, odds in shown]
+    return tag("p", "log odds of", *marks, class_="soft odds") if marks else None
+
+
+def _mark(text: str, odds: float) -> Markup:
+    return tag("mark", text, class_="for" if odds > 0 else "against", title=f"{odds:+.2f} log odds")
 
 
 def _texts(event: Event) -> dict[str, str]:
-    return {name: value for name, value in event.x.items() if isinstance(value, str) and " " in value}
+    texts = {name: value.strip() for name, value in event.x.items() if isinstance(value, str)}
+    return {name: text for name, text in texts.items() if " " in text}
+
+
+def _plain(value: object) -> str:
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _why(one: Prediction) -> str:
@@ -205,9 +218,7 @@ def tinted(text: str, weights: Mapping[str, float]) -> Markup:
     for start, stop, token in token_spans(text):
         if (weight := weights.get(token)) is not None:
             parts.append(text[end : max(start, end)])
-            told = f"{weight:+.2f} log odds"
-            side = "for" if weight > 0 else "against"
-            parts.append(tag("mark", text[max(start, end) : stop], class_=side, title=told))
+            parts.append(_mark(text[max(start, end) : stop], weight))
             end = stop
     parts.append(text[end:])
     return tag("bdi", *parts)

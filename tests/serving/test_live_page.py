@@ -206,6 +206,15 @@ def test_evidence_has_the_prior_and_what_remains_of_the_log_odds(full):
     assert shown({}) == (False, False, True)
 
 
+def test_dead_letters_of_several_partitions_are_listed_by_time(empty):
+    for partition, offset, ts in [(0, 0, 5.0), (0, 1, 9.0), (1, 0, 7.0)]:
+        letter = record(b"x", reason="missing")
+        empty._add_dead_letter(
+            letter._replace(partition=Partition("t", partition), offset=offset, timestamp=ts)
+        )
+    assert re.findall(r">(\d/\d)</a>", views(empty).live("dead-letters", {})) == ["0/1", "1/0", "0/0"]
+
+
 def test_the_link_of_a_hostile_id_leads_to_its_prediction(full):
     id_ = f"a&q=b#c {EVIL}"
     full._add_prediction(record(prediction(id_=id_)))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from contextlib import closing
 from importlib.resources import files
 
 import pytest
 
-from streamnb.serving.review_view import tinted
+from streamnb.events import Attribution, Event, ModelInfo, Prediction
+from streamnb.serving.review_view import beside_words, tinted
 from tests.support.browser import Browser
 from tests.support.program import until
 from tests.system.service.test_dashboard import NEEDS_BROWSER, append, program, started
@@ -93,6 +95,8 @@ def test_twenty_messages_are_reviewed_by_keys_alone_and_two_are_undone(page):
                 browser.run("return document.activeElement.querySelector('.tag').innerText") == "label undone"
             )
             browser.press("n")
+    assert browser.run("return document.activeElement.className") == "more"
+    browser.press("1", "2")  # labels nothing: no message has the focus
     found = written(page)
     assert len(found) == len(before) + len(expected)
     for id_, _ in expected:  # an event's labels are in one partition, in order
@@ -138,6 +142,20 @@ def test_keys_move_unfold_hide_and_search_a_class(page):
 
 
 @NEEDS_BROWSER
+def test_after_a_class_that_was_typed_keys_are_for_the_next_message(page):
+    """They would be letters of the class that stays in the field."""
+    browser = page.browser
+    opened(page, "newest")
+    (id_, *_), (other, *_) = cards(browser)[:2]
+    browser.press("/", *"eggs", "\ue007")
+    browser.until(f"return document.querySelector('#toast').innerText.includes({id_!r})")
+    assert browser.run("return document.activeElement.querySelector('.id')?.innerText") == other
+    browser.press("u")
+    browser.until("return document.querySelector('#toast').innerText.startsWith('Undone')")
+    assert [label for each, label in written(page) if each == id_][-2:] == ["eggs", None]
+
+
+@NEEDS_BROWSER
 def test_nothing_moves_while_events_come_and_they_wait_behind_a_link(page):
     browser = page.browser
     opened(page)
@@ -172,3 +190,24 @@ def test_words_with_evidence_are_marked_whole_and_text_is_escaped():
     assert "<i>" not in made
     assert "-2.00 log odds" in made
     assert "<mark" not in str(tinted("text", {}))
+
+
+def test_evidence_without_a_place_in_a_text_stands_below_it():
+    weights = [("text", "free", 1.5), ("text", "", -0.25), ("links", 3.0, 0.125)]
+    made = Prediction(
+        id="m",
+        label="spam",
+        probability=0.75,
+        probabilities={"spam": 0.75, "ham": 0.25},
+        status="ready",
+        evidence=tuple(Attribution(*one) for one in weights),
+        prior=-0.5,
+        model=ModelInfo("m", 1),
+        ts=1.0,
+    )
+    shown = str(beside_words(made, Event("m", {"text": "free cash", "links": 3.0})))
+    assert re.findall(r'class="(\w+)"[^>]*>([^<]+)<', shown) == [
+        ("against", "(the labels alone) -0.50"),
+        ("against", "(absent words) -0.25"),
+        ("for", "links 3 +0.12"),
+    ]
