@@ -19,7 +19,7 @@ from streamnb.errors import ConfigError, SmallWeightWarning, StreamnbError, Unde
 from streamnb.formats.terminal_text import note
 from streamnb.runtime.context import layers
 from streamnb.runtime.next_commands import next_command, repeating
-from streamnb.telemetry.log_output import OUTPUT, cause_of, reported
+from streamnb.telemetry.log_output import OUTPUT, cause_of, reported, text_of
 from streamnb.values.messages import Message
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -89,7 +89,9 @@ def exit_code_of(command: Callable[[argparse.Namespace], int], options: argparse
     """Run a command, log an error in one line, and return the exit code."""
     settings = log_output(*layers(options)) if "config" in options else _early_settings(options.given)
     with OUTPUT.attached():
-        OUTPUT.configure(settings, is_service=getattr(options, "module", "") in _SERVICES)
+        is_trial = getattr(options, "dry_run", None) is not None
+        is_service = getattr(options, "module", "") in _SERVICES and not is_trial
+        OUTPUT.configure(settings, is_service=is_service)
         return _exit_code_of(command, options)
 
 
@@ -102,7 +104,7 @@ def _exit_code_of(command: Callable[[argparse.Namespace], int], options: argpars
             warnings.simplefilter("ignore", SmallWeightWarning)  # `Counters` counts them
             return command(options)
     except StreamnbError as error:
-        return _failed(error, str(error), options, 2 if isinstance(error, ConfigError) else 1)
+        return _failed(error, text_of(error), options, 2 if isinstance(error, ConfigError) else 1)
     except KeyboardInterrupt:
         note(Message("command-interrupted", "interrupted", code=130))
         return 130
@@ -113,9 +115,9 @@ def _exit_code_of(command: Callable[[argparse.Namespace], int], options: argpars
         place = "" if error.filename is None else f"{error.filename}: "
         return _failed(error, f"{place}{error.strerror or error}", options, 1)
     except Exception as error:
-        if OUTPUT.form == "plain":
+        if OUTPUT.form == "plain" and OUTPUT.quotes:
             raise
-        text = f"unexpected {type(error).__name__}: {error}"
+        text = f"unexpected {type(error).__name__}: {text_of(error)}"
         return _failed(error, text, options, 1, **reported(error))
 
 

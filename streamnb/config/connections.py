@@ -160,8 +160,10 @@ class LogOutputConfig(Section, frozen=True):
             "auto" is "text" for a service without a terminal, and "plain" otherwise.
         level: the least level of a message that is written.
         progress: seconds between two progress messages; by default 1 in plain format, and 60 otherwise.
+        content: whether messages of a service quote events also without a terminal.
     """
 
     format: Literal["auto", "plain", "text", "json"] = "auto"
     level: Literal["info", "warning", "error"] = "info"
     progress: Annotated[float | None, duration()] = None
+    content: bool = False

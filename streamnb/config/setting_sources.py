@@ -92,7 +92,8 @@ def log_output(path: Path | None, environ: Mapping[str, str], overrides: Sequenc
     for name, value in found:
         key = f"{_LOG_OUTPUT}.{name}"
         with suppress(ConfigError, KeyError):
-            values[key] = KEYS[key].read(key, value)
+            is_spoken = isinstance(value, str) and not KEYS[key].is_text
+            values[key] = KEYS[key].read(key, from_literal(str(value)) if is_spoken else value)
     return _build(LogOutputConfig, values, f"{_LOG_OUTPUT}.")
 
 

@@ -99,7 +99,7 @@ class RequestIndex:
         try:
             found = _decode(row[0])
         except msgspec.MsgspecError as error:
-            raise LogError(f"the request with the key {key!r} is damaged in the log: {error}") from error
+            raise LogError("a request with this Idempotency-Key is damaged in the log") from error
         return found if now - found.ts < REQUEST_SECONDS else None
 
     def write_once(

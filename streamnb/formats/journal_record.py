@@ -247,10 +247,7 @@ def _refuse_foreign(raw: bytes) -> None:
     try:
         _LIKENESS.decode(raw)
     except _NOT_JSON as error:
-        more = "" if len(raw) <= _SHOWN else "..."
-        raise ForeignRecordError(
-            f"{len(raw)} bytes that are not a journal record: {raw[:_SHOWN]!r}{more}"
-        ) from error
+        raise ForeignRecordError(f"{len(raw)} bytes that are not a journal record") from error
 
 
 def last_number(values: Iterable[bytes]) -> int | None:

@@ -175,7 +175,7 @@ class WorkerRecovery:
         noted = self._context.sensor.noted
         for record in sorted(records)[:_MAX_REPORTED]:
             text = f"passing over offset {record.offset} in the journal's topic: {record.what}"
-            noted(Message("foreign-record", text, offset=record.offset, content=record.what))
+            noted(Message("foreign-record", text, offset=record.offset, reason=record.what))
         if len(records) > _MAX_REPORTED:
             more = len(records) - _MAX_REPORTED
             text = f"and {more} more; `streamnb verify` counts them"

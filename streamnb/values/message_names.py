@@ -171,6 +171,23 @@ MESSAGES: Mapping[str, Level] = {
 }
 """Event name of a message -> its level."""
 
+WITHOUT_CONTENT: Mapping[str, str] = {
+    "dead-letters-found": "{count} of {events} events looked at are dead letters: see `streamnb dlq list`",
+    "text-as-value": "an undeclared attribute looks like a text, and each is taken for one value",
+    "numbers-as-values": "values of an undeclared attribute look unintended, such as numbers in strings",
+    "times-odd": "times at {path} have another unit, are in 1970, or are in the future",
+    "fields-not-read": 'fields outside "features" are not read',
+    "field-absent": "none of {events} events has a value at {path}",
+    "ids-repeated": "{count} of {events} events have the id of an earlier event, and each is learned",
+    "labels-like-missing": "labels look like missing values",
+    "labels-alike": "labels differ only in case, blanks, leading zeros or Unicode form",
+    "one-class-only": "all labels are equal: with one class there is nothing to distinguish",
+    "type-changed": "{place}: a value has another type than was learned, and is another attribute",
+    "type-changes": "{attributes} attributes had another type than was learned in some of {events} events",
+    "python-warning": "{category} at {place}",
+}
+"""Event name of a message that quotes events -> a sentence without content. It names the fields that stay."""
+
 DEAD_LETTER_LEVEL = _WARNING
 """Level of each reason in `streamnb.events.REASONS`."""
 

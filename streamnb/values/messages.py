@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Self
 
 _PACKAGES = f"{__name__.partition('.')[0]}.", "river."
@@ -43,6 +43,10 @@ class Message(str):
     def reworded(self, text: str, **more: Any) -> Message:
         """Return a message with the same event name, another text, and more fields."""
         return Message(self.event, text, **{**self.fields, **more})
+
+    def reduced(self, text: str, names: Container[str]) -> Message:
+        """Return a message with the same event name, another text, and the fields of these names only."""
+        return Message(self.event, text, **{name: of for name, of in self.fields.items() if name in names})
 
 
 def warn_user(message: Message, category: type[Warning]) -> None:

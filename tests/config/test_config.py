@@ -232,6 +232,7 @@ SPOKEN = [
     ("http.listen", "", ""),
     ("log_output.format", "json", "json"),
     ("log_output.progress", "0", 0.0),
+    ("log_output.content", "true", True),
     ("events.id", '$.meta["message id"]', '$.meta["message id"]'),
     ("events.max_bytes", "64KiB", 65536),
     ("model.name", "true", "true"),
@@ -1373,7 +1374,7 @@ CHANGES = {
     "webhooks": '[{ name = "w", url = "https://x/y", send = "predictions", secret_file = "s", give_up_after = "1h" }]',
     "sources": '[{ name = "s", topic = "t" }]', "registry.url": "http://r:8081", "registry.username": "u", "registry.password": "p", "registry.password_file": "p", "registry.ca_file": "f", "registry.timeout": "1s", "registry.predictions": "p",
     "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "labels.allowed": "['a', 'b']", "http.listen": "",
-    "log_output.format": "json", "log_output.level": "error", "log_output.progress": "1s",
+    "log_output.format": "json", "log_output.level": "error", "log_output.progress": "1s", "log_output.content": "true",
 }  # fmt: skip
 BESIDE = {
     "decision.priors": ["model.kind=naive_bayes"],

@@ -71,7 +71,9 @@ def test_no_reloaded_key_is_part_of_the_hash():
 def test_each_reloaded_key_changes_alone_and_is_named(file, said, key):
     kind = configuration.KEYS[key]
     before = configuration.load(None, {}, [])
-    value = next(text for text in ('"json"', '"warning"', '"7s"', "7") if _differs(file, key, text, before))
+    value = next(
+        text for text in ('"json"', '"warning"', '"7s"', "7", "true") if _differs(file, key, text, before)
+    )
     file.write_text("")
     reload, applied = reload_of(file), []
     reload.add(lambda config: lambda: applied.append(config))
@@ -107,6 +109,7 @@ def _value(config, key):
         ('commit.interval = "7s"\nsnapshots.folder = "elsewhere"', ["snapshots.folder"], "restart it"),
         ('commit.interval = "7s"\nhttp.listen = "127.0.0.1:1"', ["http.listen"], "restart it"),
         ('commit.interval = "7s"\n[[webhooks]]\nurl = "https://hook.example"\nsend = "decisions"', [], "webhooks[0]"),
+        ('commit.interval = "7s"\n[[webhooks]]\nname = "w"\nurl = "https://hook.example"\nsend = "predictions"\nsecret_file = "s"', ["webhooks"], "restart it"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_or_needs_a_restart_changes_nothing(file, said, text, keys, why):

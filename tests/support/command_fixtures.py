@@ -18,6 +18,7 @@ def told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STREAMNB_LOG__URL", "sqlite:///e.db")
     monkeypatch.setenv("STREAMNB_HTTP__LISTEN", "")
+    monkeypatch.setenv("STREAMNB_LOG_OUTPUT__CONTENT", "true")
 
     def run(*arguments, given=None):
         if given is not None:

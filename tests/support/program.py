@@ -120,7 +120,7 @@ class Program:
             "model": {"name": self.model} | (model_keys or {}),
             "topics": self.topics,
             "http": {"listen": ""},
-            "log_output": {"format": "plain"},
+            "log_output": {"format": "plain", "content": True},
         }
         lists = {name: tables for name, tables in sections.items() if isinstance(tables, list)}
         plain = {name: section for name, section in sections.items() if name not in lists}

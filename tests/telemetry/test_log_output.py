@@ -348,6 +348,51 @@ def test_an_unexpected_error_is_an_error_with_its_traceback(capsys, monkeypatch,
         main(["verify", "--log-format", "plain"])
 
 
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("form", ["plain", "text", "json"])
+def test_a_service_shows_where_an_unexpected_error_arose_and_quotes_its_text_if_asked(
+    capsys, monkeypatch, form
+):
+    word = TEXT.split()[1]
+
+    def fails(_):
+        try:
+            int(word)
+        except ValueError as error:
+            raise KeyError(word) from error
+
+    monkeypatch.setattr("streamnb.cli.commands.run.run", fails)
+    assert main(["run", "--log-format", form]) == 1
+    err = capsys.readouterr().err
+    assert word not in err
+    assert err.count("test_log_output.py") == 2
+    assert err.index("ValueError: ") < err.rindex("KeyError: "), "the first error first"
+    if form != "plain":
+        for is_flag in (True, False):
+            monkeypatch.setenv("STREAMNB_LOG_OUTPUT__CONTENT", "false" if is_flag else "true")
+            more = ["--set", "log_output.content=true"] if is_flag else []
+            assert main(["run", "--log-format", form, *more]) == 1
+            assert f"KeyError: '{word}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["plain", "text", "json"])
+def test_a_service_names_the_place_of_a_warning_and_quotes_it_if_asked(capsys, form):
+    for content in (False, True):
+        with OUTPUT.attached(), warnings.catch_warnings():
+            OUTPUT.configure(LogOutputConfig(format=form, content=content), is_service=True)
+            warnings.simplefilter("always")
+            warnings.warn("secretword", UserWarning, stacklevel=1)
+            emit(Message("ids-repeated", "such as 'secretword'", count=3, events=7, first="secretword"))
+            emit(Message("log-reachable", "the log answers again"))
+        err = capsys.readouterr().err
+        assert ("UserWarning" in err, "answers again" in err) == (True, True)
+        assert content or f"UserWarning at {__file__}:" in err
+        assert err.replace('warn("secretword"', "").count("secretword") == content * (
+            3 if form == "json" else 2
+        )
+        assert ("3 of 7 events have the id of an earlier event" in err) is not content
+
+
 def test_an_unexpected_error_of_a_thread_is_an_error(written):
     def fails():
         thread = threading.Thread(target=lambda: 1 // 0, name="feed")

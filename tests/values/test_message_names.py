@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from string import Formatter
 
 import pytest
 
@@ -13,7 +14,7 @@ from streamnb.events import REASONS
 from streamnb.formats.terminal_text import emit, note, warn
 from streamnb.serving.problem_details import CODES
 from streamnb.telemetry.log_output import OUTPUT
-from streamnb.values.message_names import MESSAGES, PROBLEMS, level_of
+from streamnb.values.message_names import MESSAGES, PROBLEMS, WITHOUT_CONTENT, level_of
 from streamnb.values.messages import Message
 
 PACKAGE = Path(streamnb.__file__).parent
@@ -103,6 +104,26 @@ def test_each_message_has_a_listed_name_and_each_name_a_message():
     ]
     assert [(file, text) for file, text, names in made if names is None] == []
     assert set().union(*(names for _, _, names in made)) == set(MESSAGES)
+
+
+def test_each_message_of_a_service_about_events_has_a_sentence_without_their_content():
+    """A new one must be there, or here; and its fields are those of the sentence."""
+    free = {"labels-are-numbers", "weight-below-unit"}
+    files = ("evaluation/data_quality.py", "evaluation/label_quality.py", "cli/commands/run.py")
+    made = [node for file in files for node in calls(sources()[file]) if called(node) == "Message"]
+    about_events = [node for node in made if names_in(node.args[0]) <= set(WITHOUT_CONTENT)]
+    named = set().union(*(names_in(node.args[0]) for node in made if node not in about_events))
+    of_run = {
+        ast.unparse(node.args[0]).strip("'")
+        for node in calls(sources()[files[2]])
+        if called(node) == "Message"
+    }
+    assert named <= free | of_run
+    for node in about_events:
+        kept = {name for _, name, _, _ in Formatter().parse(WITHOUT_CONTENT[node.args[0].value]) if name}
+        given = {one.arg for one in node.keywords}
+        assert None in given or kept <= given, ast.unparse(node)
+    assert set(WITHOUT_CONTENT) == {node.args[0].value for node in about_events} | {"python-warning"}
 
 
 def test_each_reason_in_the_source_is_listed():

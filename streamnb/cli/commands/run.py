@@ -74,7 +74,7 @@ def _print_end(learner: EventProcessor, options: argparse.Namespace) -> None:
     elif options.details:
         print_report(report)
         print_informative(learner.model)
-    elif options.until_end or OUTPUT.form == "plain":
+    elif options.until_end or (OUTPUT.form == "plain" and OUTPUT.quotes):
         print_summary(report)
     else:
         text = f"stopped: {counted(report, report.events)}, {report.learned:,} learned"
@@ -157,7 +157,9 @@ class _FieldMonitor(Sensor):
         self._repeats = config.events.repeats != "learn"
         self._odd: DataQuality | None = None
         self._small_weights = self._said_of_small = 0
-        self._types, self._other_types = LearnedTypes((), ()), Counter[Hashable]()
+        # A commit is visible once the next events are learned: its own events meet the types before.
+        self._types = self._types_after = LearnedTypes((), ())
+        self._other_types = Counter[Hashable]()
 
     def met(self, records: Sequence[Record]) -> None:
         if self._odd is None:  # the schema is known once the learner is elected
@@ -172,11 +174,11 @@ class _FieldMonitor(Sensor):
             if record.partition.topic in self._topics.events:
                 event = odd.look(record.value, record.key, record.timestamp)
                 if event is not None:
-                    self._look_at_types(event)
+                    self._look_at_types(event, f"{record.partition} offset {record.offset}")
         if isinstance(model := self._learner.model, CountingModel):
-            self._types = model.learned_types
+            self._types, self._types_after = self._types_after, model.learned_types
 
-    def _look_at_types(self, event: Event) -> None:
+    def _look_at_types(self, event: Event, place: str) -> None:
         """Warn once for each attribute whose values have another type than was learned."""
         model = self._learner.model
         if not isinstance(model, CountingModel):
@@ -184,8 +186,9 @@ class _FieldMonitor(Sensor):
         for one in model.lookup.other_types(event.x, self._types):
             self._other_types[one.attribute] += 1
             if self._other_types[one.attribute] == 1:
-                text = f"event {event.id}: {one.message}; these are learned as another attribute"
-                warn(Message("type-changed", text, id=event.id, attribute=str(one.attribute)))
+                text = f"{place}: event {event.id}: {one.message}; these are learned as another attribute"
+                fields = {"place": place, "id": event.id, "attribute": str(one.attribute)}
+                warn(Message("type-changed", text, **fields))
 
     def report(self, *, is_over: bool = False) -> None:
         if self._odd is not None:
@@ -202,7 +205,7 @@ class _FieldMonitor(Sensor):
 
     def entered(self, state: WorkerState) -> None:
         if state is WorkerState.RUNNING and isinstance(self._learner.model, CountingModel):
-            self._types = self._learner.model.learned_types  # as recovered
+            self._types = self._types_after = self._learner.model.learned_types  # as recovered
         if state is WorkerState.STOPPED:
             self.report(is_over=True)
             self._report_other_types()

@@ -338,7 +338,7 @@ class LabelBuffer:
             except KeyError as error:
                 raise SnapshotError(f"events that wait for labels: segment {error} is not there") from error
             except (ValueError, msgspec.MsgspecError) as error:
-                raise SnapshotError(f"events that wait for labels, from number {first}: {error!r}") from error
+                raise SnapshotError(f"events that wait for labels, from number {first}: damaged") from error
             if not end <= first <= following - size:
                 raise SnapshotError(f"events that wait for labels: {size} from number {first}, out of order")
             end = first + size

@@ -228,7 +228,7 @@ class ProcessorState:
                 raise SnapshotError(f"reported_at: expected a time, found {reported_at!r}")
             labels = parts["model"].meta.get("classes", [])
             if not all(isinstance(label, str) for label in labels):
-                raise SnapshotError(f"classes: expected the labels of a stream, found {labels!r}")
+                raise SnapshotError("classes: expected the labels of a stream, all of them strings")
             self.model.load_state(*parts["model"])
             standings = parts.get("standings")
         self.standings = None if standings is None else TenantStats.from_part(standings, self.model)

@@ -121,10 +121,10 @@ class CodedValues(Growable):
             for key in keys:
                 is_one = kind == NOMINAL if type(key) is str else kind == CONTINUOUS and _is_magnitude(key)
                 if not is_one:
-                    raise SnapshotError(f"{key!r} is not a value of an attribute of kind {kind!r}")
+                    raise SnapshotError(f"a key is not a value of an attribute of kind {kind!r}")
                 self.code(number, key, adds=True)
             if len(self.codes) != number + 1 or len(self.codes[number]) != len(keys) + 1:
-                raise SnapshotError(f"attribute {name!r}, or one of its values, occurs twice")
+                raise SnapshotError("an attribute, or one of its values, occurs twice")
         if self.most_attributes is not None and len(self.codes) > self.most_attributes:
             raise SnapshotError(f"{len(self.codes)} attributes exceed the limit of {self.most_attributes}")
 

@@ -102,5 +102,5 @@ def check_runs(
     words = words_of(np.ascontiguousarray(runs))
     events, damaged = checked(words, ends, groups, fields, weights)
     if damaged >= 0:
-        raise SnapshotError(f"the model of tenant {tenants[damaged]!r} is damaged")
+        raise SnapshotError(f"the model of tenant number {damaged} of {n} is damaged")
     return events, weights

@@ -226,7 +226,7 @@ class TenantStore(TenantTable, Generic[M]):
             self.active.clear()
             is_least = len(xs) <= 1
         if took < 0:
-            raise SnapshotError(f"the model of tenant {list(self.numbers)[~took]!r} is damaged in memory")
+            raise SnapshotError(f"the model of tenant number {~took} is damaged in memory")
         half = len(xs) // 2
         parts = (
             self.run(write, xs[some], numbers[some], found.among(some), given, predict=predict, learn=learn)

@@ -121,7 +121,8 @@ def test_strays_that_the_journal_goes_on_after_change_nothing(open_log, tmp_path
     assert len(predictions(open_log())) == 140
     notes = [note for note in sensor.notes if "in the journal's topic" in note]
     assert f"passing over offset {offsets(open_log())[0]} in" in notes[0]
-    assert notes[1].endswith(r"""12 bytes that are not a journal record: b'hello\x1b[31m'"""[3:])
+    assert notes[1].endswith("bytes that are not a journal record")
+    assert "hello" not in "".join(notes)
     assert sensor.notes[-1].startswith("and 12 more")
 
 
@@ -365,7 +366,7 @@ def test_the_command_that_the_refusal_names(tmp_path):
     with site.log() as log:
         write_stray(log, b"somebody's")
     refused = site.command("run", "--until-end", code=1).stderr
-    assert '10 bytes that are not a journal record: b"somebody\'s"' in refused
+    assert "10 bytes that are not a journal record; if another program wrote that" in refused
     words = refused[refused.rindex("streamnb journal") :].partition("`")[0].split()
     assert site.answer(*words[1:]) == {"n": 4, "offsets": [4]}
     for state in (["warning"], []):  # until a snapshot stands after it

@@ -270,7 +270,7 @@ def test_damage_while_a_model_is_put_away_is_found_and_named():
     models.learn_many([{"entity": "b", "c": "x"}], ["yes"])
     words = models.store.cold.words.whole
     words[models.store.cold.at[1] + HEADER + 1] ^= 1
-    with pytest.raises(SnapshotError, match="'a'"):
+    with pytest.raises(SnapshotError, match=r"the model of tenant number \d is damaged"):
         models.predict_posteriors([{"entity": "a", "c": "x"}])
 
 
