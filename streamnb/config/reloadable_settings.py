@@ -40,9 +40,10 @@ def reloadable_changes(before: Config, after: Config) -> list[SettingChange]:
     found = setting_changes(before, after)
     if needing := [change.key for change in found if change.key not in RELOADABLE]:
         is_learned = semantic_config_of(before) != semantic_config_of(after)
-        shows = "; `streamnb doctor` shows what a start would change in the model" if is_learned else ""
+        about = "their effect on the model" if is_learned else "problems of a start with them"
         raise RestartRequired(
-            f"a running process cannot change {', '.join(needing)}: restart it, or take them back{shows}",
+            f"a running process cannot change {', '.join(needing)}: restart it, or take them back; "
+            f"`streamnb doctor` lists {about}",
             needing,
         )
     return found
