@@ -112,11 +112,12 @@ class Standby(FollowerThread):
     def failure_message(self, error: StreamnbError) -> Message:
         """Return the message that it could not take over, with the way out."""
         folder = self.config.snapshot_folder
+        found, _, _ = str(error).partition("; bring ")  # only a learner may do what follows
         text = (
-            f"this standby cannot take over now: {error}; if it lacks records, copy the learner's newest "
+            f"this standby cannot take over now: {found}; if it lacks records, copy the learner's newest "
             f"snapshot to {folder}"
         )
-        return Message("standby-not-ready", text, error=str(error), folder=str(folder))
+        return Message("standby-not-ready", text, error=found, folder=str(folder))
 
     def _follow(self, log: Log) -> None:
         self._tail = None
