@@ -14,7 +14,7 @@ from streamnb.charts import Bar, Markup, Series, bars, joined, line, number, per
 from streamnb.charts.html_markup import visible
 from streamnb.engine.processing.named_classes import ranked_by_class
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
-from streamnb.events import AccuracyEstimate, MetricsReport, Prediction
+from streamnb.events import AccuracyEstimate, Event, MetricsReport, Prediction
 from streamnb.formats.codec import IN_EVENT
 from streamnb.formats.terminal_text import duration
 from streamnb.persistence.snapshot_folder import SnapshotFolder
@@ -148,10 +148,11 @@ class PageViews:
             return joined([trouble, *self.dead_letters.listing(asked)])
         drift = self.alerts.drift(asked) if name == "alerts" else Markup()  # asks the log, too
         searched = self._searched(asked["id"]) if name == "events" else None
+        event = self._watch.events.find([asked["id"]]).get(asked["id"]) if name == "events" else None
         shown: dict[str, Callable[[], Iterable[object]]] = {
             "": lambda: self._overview(asked),
             "review": lambda: self.review.news(asked, _number_of(asked.get("since", ""))),
-            "events": lambda: self._event(asked, searched),
+            "events": lambda: self._event(asked, event, searched),
             "try": self._try,
             "quality": self._quality,
             "posterior": lambda: self._posterior(asked),
@@ -228,7 +229,9 @@ class PageViews:
             return self._watch.label_search.find(id_)
         return None
 
-    def _event(self, asked: dict[str, str], searched: SearchedLabels | None) -> Iterator[Markup]:
+    def _event(
+        self, asked: dict[str, str], event: Event | None, searched: SearchedLabels | None
+    ) -> Iterator[Markup]:
         if not self._is_writable:
             yield missing(_NO_LABELS)
         one = self._watch.prediction(asked["id"])
@@ -241,7 +244,7 @@ class PageViews:
                 f"The labels are searched for it: {percent(searched.share)} done.",
                 class_="soft",
             )
-        yield self._details(one, searched)
+        yield self._details(one, event, searched)
 
     def truth(self, one: Prediction, searched: SearchedLabels | None = None) -> tuple[Markup, str | None]:
         """Return the label in force as far as it is known here, and the same label if it arrived separately.
@@ -273,20 +276,28 @@ class PageViews:
         sent = {"method": "post", "action": "/page/label", "class_": "say", "data_send": True}
         return tag("form", *fields, *children, **sent)
 
-    def _details(self, one: Prediction, searched: SearchedLabels | None) -> Markup:
-        age = f" UTC by {one.model.name} after {one.model.events:,} events."
+    def _details(self, one: Prediction, event: Event | None, searched: SearchedLabels | None) -> Markup:
+        age = f" UTC by {one.model.name} after {one.model.events:,} events"
         told = joined(["Predicted ", clock(one.ts), age])
         evidence = [
             (f"{each.attribute}: {value_name(each.value)}", each.log_odds) for each in one.evidence or ()
         ]
         if evidence or one.prior is not None:
             evidence = [*_beside_values(one), *evidence]
-        other = tag("input", name="label", required=True, maxlength=1000, aria_label="another label")
+        other = tag(
+            "input",
+            name="label",
+            required=True,
+            maxlength=1000,
+            placeholder="another class",
+            aria_label="another class",
+        )
         truth, said = self.truth(one, searched)
         head = (
             tag("h2", one.id),
             tag("p", truth),
             _authors(self._watch.judging.authors(one.id)),
+            None if event is None else self.review.message(event, one.evidence or ()),
             tag("p", _dashed([told, *filter(None, [decided(one, with_cost=True)])]), class_="soft"),
             self.table.buttons(one, said),
             self.form(one, other, tag("button", "is its label")),

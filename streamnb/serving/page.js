@@ -387,8 +387,8 @@ const keys = {
   "/": () => card().querySelector("input[name=label]")?.focus(),
 };
 
+document.body.classList.toggle("private", Boolean(sessionStorage.getItem("private"))); // also in the next queue
 if (review) {
-  document.body.classList.toggle("private", Boolean(sessionStorage.getItem("private"))); // also in the next queue
   card().focus({ preventScroll: true });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.repeat) return;

@@ -100,7 +100,7 @@ class ReviewView:
         return tag(
             "article",
             tag("div", tag("h2", link), truth, class_="head"),
-            self._message(event, one.evidence or ()),
+            self.message(event, one.evidence or ()),
             tag("p", _why(one), class_="soft"),
             beside_words(one, event),
             self._choices(one, said),
@@ -109,7 +109,7 @@ class ReviewView:
             aria_label=f"event {one.id}",
         )
 
-    def _message(self, event: Event | None, evidence: Sequence[Attribution]) -> Markup:
+    def message(self, event: Event | None, evidence: Sequence[Attribution]) -> Markup:
         """Return the texts of an event with their evidence tinted, and its other values as a table."""
         if event is None:
             return tag("p", _NO_TEXT, class_="missing")

@@ -98,7 +98,10 @@ def test_the_numbers_of_the_page_are_those_of_the_topics(log, request, tmp_path)
         assert "The newest of 200;" in ask("/page/events")
         assert ">m17<" in ask("/page/events?q=m17")
         (evidence,) = [one["evidence"] for one in made.read("predictions") if one["id"] == "m199"]
-        assert all(f"text: {one['value']}" in ask("/page/events?id=m199") for one in evidence)
+        details = ask("/page/events?id=m199")
+        assert all(f"text: {one['value']}" in details for one in evidence)
+        assert "(the labels alone)" in details
+        assert '<p class="text"><bdi>' in details  # the message itself
         assert "no event" in ask("/page/dead-letters")
         assert values_of(ask("/page/operations"))["Journal record"] == str(made.read("journal")[-1]["n"])
         until(lambda: values_of(ask("/page/model")).get("Events learned") == "200")
