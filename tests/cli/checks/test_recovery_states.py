@@ -170,7 +170,8 @@ def test_run_and_doctor_agree_and_the_remedy_works(stream, state):
     said = "; ".join(filter(None, (problem["found"], problem["do"])))
     assert failed["message"] == said
     assert state.says in said
-    assert failed["level"] == "error"
+    assert (failed["event"], failed["level"]) == ("command-failed", "error")
+    assert failed["cause"].partition(":")[0] in {"JournalError", "OtherStream", "OutOfRange", "SnapshotError"}
     if state.command:
         assert failed["command"].startswith(state.command)
     for _ in range(3 if state.accepts else 0):
