@@ -6,17 +6,21 @@ Values become what the same values in Parquet become. A thousand rows are in mem
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime
 from decimal import Decimal
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any
 
+import msgspec
+
 from streamnb.errors import ConfigError, LogError, why
 from streamnb.formats.column_events import ColumnEvents
-from streamnb.formats.event_columns import CsvColumns, check_header
+from streamnb.formats.event_columns import CsvColumns, RowNote, check_header, hexadecimal_note
 from streamnb.formats.event_source import EventSource
-from streamnb.values.json_conversion import bytes_text, json_value, name_text
+from streamnb.values.json_conversion import bytes_text, bytes_texts, json_value, name_text
 
 _MAGIC = b"Obj\x01"
 _AT_ONCE = 1000
@@ -26,12 +30,12 @@ _WHOLE = {str, bool, int, type(None)}
 _SCALARS = _WHOLE | {float}
 _JSON, _FLOATS = {"string", "int", "long", "boolean", "enum"}, {"float", "double"}
 _TIMES = {"timestamp-millis", "timestamp-micros"}
-_Convert = Callable[[Any], Any]
-_IsPlain = Callable[[list[Any]], bool]
+_Convert = Callable[[Sequence[Any]], list[Any]]
+_IsPlain = Callable[[Sequence[Any]], bool]
 
 
 def avro_events(source: EventSource) -> Iterator[bytes]:
-    """Yield the event of each row.
+    """Return the event of each row.
 
     Raises:
         ConfigError: fastavro is missing, or a configured column.
@@ -53,10 +57,9 @@ def avro_events(source: EventSource) -> Iterator[bytes]:
     names = [field["name"] for field in fields]
     source.settle_header(names)
     check_header(names, source.columns, "Avro")
-    reader = _AvroColumns(source.columns, fields)
+    reader = _AvroColumns(source.columns, fields, source.note)
     events = ColumnEvents(names, source.columns, source.ids)
-    for part in _parts(rows):
-        yield from events.rows(reader.cells(part))
+    return chain.from_iterable(map(events.rows, map(reader.cells, _parts(rows))))
 
 
 def _parts(rows: Iterator[Any]) -> Iterator[list[dict[str, Any]]]:
@@ -79,22 +82,26 @@ def _parts(rows: Iterator[Any]) -> Iterator[list[dict[str, Any]]]:
 class _AvroColumns:
     """Converter of rows to columns of JSON values, by the types and roles of columns."""
 
-    def __init__(self, columns: CsvColumns, fields: list[dict[str, Any]]) -> None:
-        self._names = {columns.id, columns.label, columns.text, *columns.strings}
+    def __init__(self, columns: CsvColumns, fields: list[dict[str, Any]], note: RowNote) -> None:
+        self._note = note
+        strings = {field["name"] for field in fields if field["type"] == "string"}
+        self._names = {columns.id, columns.label, columns.text, *columns.strings} - strings
         self._missing = {token for token in columns.missing if token}
         self._columns = [(field["name"], *_converter(field["type"])) for field in fields]
+        self._may_be_hex = {name for name, is_plain, _ in self._columns if is_plain is _never}
 
     def cells(self, rows: list[dict[str, Any]]) -> list[list[Any]]:
         """Return the cells of each column; None for missing values."""
         return [
-            self._column(name, is_plain, convert, list(map(itemgetter(name), rows)))
+            self._column(name, is_plain, convert, [*map(itemgetter(name), rows)])
             for name, is_plain, convert in self._columns
         ]
 
     def _column(self, name: str, is_plain: _IsPlain, convert: _Convert, given: list[Any]) -> list[Any]:
-        found = given
-        if not is_plain(given):
-            found = [None if value is None else convert(value) for value in given]
+        found = given if is_plain(given) else convert(given)
+        if name in self._may_be_hex and (message := hexadecimal_note(name, found, given)):
+            self._may_be_hex.remove(name)
+            self._note(message)
         if not self._missing and (name not in self._names or _NUMBERS.isdisjoint(map(type, given))):
             return found
         return [
@@ -108,43 +115,53 @@ class _AvroColumns:
         return None if text in self._missing else text if name in self._names else value
 
 
+def _without_none(convert: _Convert, given: Sequence[Any]) -> list[Any]:
+    """Return a column with its values other than None converted."""
+    if None not in given:
+        return convert(given)
+    found = iter(convert([value for value in given if value is not None]))
+    return [None if value is None else next(found) for value in given]
+
+
 def _converter(kind: Any) -> tuple[_IsPlain, _Convert]:
     """Return, for an Avro type, whether a column's values are JSON already, and a converter of others."""
     if isinstance(kind, list):
         others = [one for one in kind if one != "null"]
-        return _converter(others[0]) if len(others) == 1 else (_are_plain, plain_value)
-    name = kind.get("type") if isinstance(kind, dict) else kind
+        is_plain, convert = _converter(others[0]) if len(others) == 1 else (_are_plain, _plain_values)
+        return is_plain, partial(_without_none, convert)
+    name: Any = kind.get("type") if isinstance(kind, dict) else kind
     if isinstance(kind, dict) and "logicalType" in kind:
-        return (_never, json_value) if kind["logicalType"] in _TIMES else (_are_plain, plain_value)
-    if name == "fixed":
-        return _never, lambda value: bytes_text(value, is_fixed=True)
+        return (_are_strings, _times) if kind["logicalType"] in _TIMES else (_are_plain, _plain_values)
     if name in {"array", "record"}:
-        return _checker(kind), plain_value
-    if name in _JSON:
-        return _always, plain_value
-    return (_are_finite, _finite) if name in _FLOATS else (_are_plain, plain_value)
+        return _checker(kind), _plain_values
+    return _BYTES.get(name) or (_PLAIN_IF.get(name, _are_plain), _plain_values)
 
 
-def _checker(kind: dict[str, Any]) -> _IsPlain:
-    """Return whether all values of an array or record type are JSON already.
-
-    The encoder writes a number within them that is not finite as null.
-    """
-    is_array = kind["type"] == "array"
-    inner = [kind["items"]] if is_array else [field["type"] for field in kind["fields"]]
-    are_plain = all(isinstance(one, str) and one in _JSON | _FLOATS for one in inner)
-    return _always if are_plain else _are_plain
+def _plain_values(values: Sequence[Any]) -> list[Any]:
+    return [*map(plain_value, values)]
 
 
-def _always(_: list[Any]) -> bool:
+def _times(values: Sequence[Any]) -> list[Any]:
+    """Return the texts of times in UTC, as `json_value` writes them."""
+    if set(map(type, values)) != {datetime}:  # a type that fastavro does not decode to times
+        return [*map(json_value, values)]
+    raw = msgspec.json.encode(values).replace(b'Z"', b'+00:00"')
+    return raw[2:-2].decode().split('","')
+
+
+def _always(_: Sequence[Any]) -> bool:
     return True
 
 
-def _never(_: list[Any]) -> bool:
+def _never(_: Sequence[Any]) -> bool:
     return False
 
 
-def _are_finite(values: list[Any]) -> bool:
+def _are_strings(values: Sequence[Any]) -> bool:
+    return set(map(type, values)) == {str}
+
+
+def _are_finite(values: Sequence[Any]) -> bool:
     """Return whether all numbers are finite. Their sum may overflow, rarely and harmlessly."""
     return math.isfinite(sum(filter(None, values)))
 
@@ -164,6 +181,25 @@ def _is_finite(value: Any) -> bool:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+_BYTES: dict[str, tuple[_IsPlain, _Convert]] = {
+    "bytes": (_never, bytes_texts),
+    "fixed": (_never, lambda values: [raw.hex() for raw in values]),
+}
+_PLAIN_IF: dict[str, _IsPlain] = dict.fromkeys(_JSON, _always) | dict.fromkeys(_FLOATS, _are_finite)
+"""Name of a type -> whether a column's values are JSON already."""
+
+
+def _checker(kind: dict[str, Any]) -> _IsPlain:
+    """Return whether all values of an array or record type are JSON already.
+
+    The encoder writes a number within them that is not finite as null.
+    """
+    is_array = kind["type"] == "array"
+    inner = [kind["items"]] if is_array else [field["type"] for field in kind["fields"]]
+    are_plain = all(isinstance(one, str) and one in _JSON | _FLOATS for one in inner)
+    return _always if are_plain else _are_plain
 
 
 def plain_value(value: Any) -> Any:

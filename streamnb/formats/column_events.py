@@ -52,18 +52,22 @@ class ColumnEvents:
         """
         features = [cells[place] for place in self._places]
         columns, n = self._columns, len(cells[0]) if cells else 0
+        if self._features is None and features:
+            return self._one_by_one(cells)
         found: Row = dict(zip(self._names, cells, strict=True))
-        has_texts = bool(n) and all(found.get(columns.text, ("",)))
-        if (self._features is None and (features or not has_texts)) or (
-            features and all(None in column for column in features)
-        ):
-            return self._one_by_one(cells)  # a row may have no feature
         ids = found[columns.id] if columns.id in found else self._made_ids(cells, n)
         texts, labels, times = (
             _without_empty(found.get(role, ())) or repeat(None, n)
             for role in (columns.text, columns.label, columns.ts)
         )
-        values = map(self._features, *features) if self._features else repeat(None, n)
+        values: Iterable[Any] = map(self._features, *features) if self._features else repeat({}, n)
+        if all(None in column for column in features):  # a row may have no feature
+            values, texts, labels = [*values], [*texts], [*labels]
+            empty = (None,) * len(features)
+            rows = zip(*features, strict=True) if features else repeat(empty, n)
+            for place, row in enumerate(rows):
+                if row == empty and (texts[place] or not labels[place]):  # else it would be a label record
+                    values[place] = None
         return _lines([*map(_Event, ids, times, texts, values, labels)])
 
     def _made_ids(self, cells: Sequence[Sequence[Any]], n: int) -> list[str]:

@@ -53,6 +53,18 @@ def ignore_note(_: Message) -> None:
     """Drop a note."""
 
 
+def hexadecimal_note(
+    column: str, texts: Sequence[str | None], given: Sequence[bytes | None]
+) -> Message | None:
+    """Return the message that a column's bytes are read as hexadecimal digits; None if all are texts."""
+    if "".join(filter(None, texts)).encode() == b"".join(filter(None, given)):
+        return None
+    pairs = zip(texts, given, strict=True)
+    shown = next(text for text, raw in pairs if text and raw and text.encode() != raw)
+    what = f"column {column!r} holds bytes that are not text: they become hexadecimal digits"
+    return Message("bytes-as-hexadecimal", f"{what}, such as {shown!r}", column=column)
+
+
 class CsvColumns(msgspec.Struct, frozen=True):
     """Roles and notation of columns; a name other than the default must be in the header.
 

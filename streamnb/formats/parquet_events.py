@@ -20,6 +20,7 @@ from streamnb.formats.event_columns import (
     RowIds,
     RowNote,
     check_header,
+    hexadecimal_note,
     ignore_note,
     index_columns,
 )
@@ -197,13 +198,11 @@ class ArrowColumns:
         if column == self._columns.text:
             return self._string(array, column)
         is_fixed = self._types.is_fixed_size_binary(array.type)
-        found = [None if raw is None else bytes_text(raw, is_fixed=is_fixed) for raw in array.to_pylist()]
-        for raw, text in zip(array.to_pylist(), found, strict=True):
-            if column not in self._in_hex and raw and text is not None and text.encode() != raw:
-                self._in_hex.add(column)
-                what = "holds bytes that are not text: they become hexadecimal digits"
-                message = f"column {column!r} {what}, such as {text!r}"
-                self._note(Message("bytes-as-hexadecimal", message, column=column))
+        given = array.to_pylist()
+        found = [None if raw is None else bytes_text(raw, is_fixed=is_fixed) for raw in given]
+        if column not in self._in_hex and (message := hexadecimal_note(column, found, given)):
+            self._in_hex.add(column)
+            self._note(message)
         return found
 
     def _struct(self, array: Any, column: str) -> list[Any]:

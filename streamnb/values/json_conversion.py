@@ -6,7 +6,7 @@ by either way. docs/formats.md has the rules as a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -23,6 +23,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
 _NS = 10**9
 _HEX = "\\x"
+_BETWEEN = (
+    b"\x00\x01\x02"  # rare, and no end of it is its beginning: it occurs within a value, or between two
+)
 
 
 def date_time(count: int, per_second: int) -> str:
@@ -60,11 +63,19 @@ def bytes_text(raw: bytes, *, is_fixed: bool) -> str:
     """
     if is_fixed:
         return raw.hex()
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        return _HEX + raw.hex()
-    return _HEX + raw.hex() if text.startswith(_HEX) else text
+    text = raw.decode(errors="ignore")
+    return text if text.encode() == raw and text[:2] != _HEX else _HEX + raw.hex()
+
+
+def bytes_texts(values: Sequence[bytes]) -> list[str]:
+    """Return the texts of many bytes, as `bytes_text` without `is_fixed`."""
+    texts = _BETWEEN.join(values).decode(errors="ignore").split(_BETWEEN.decode())
+    if len(texts) != len(values):  # a value holds the separator, or there is none
+        texts = [raw.decode(errors="ignore") for raw in values]
+    return [
+        text if text.encode() == raw and text[:2] != _HEX else _HEX + raw.hex()
+        for text, raw in zip(texts, values, strict=True)
+    ]
 
 
 def decimal_number(value: Decimal) -> int | float:

@@ -6,6 +6,7 @@ import io
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from pyarrow import feather, ipc, parquet
 
 from streamnb.errors import ConfigError, LogError
+from streamnb.formats import avro_events
+from streamnb.values.json_conversion import bytes_text, bytes_texts
 from tests.support.read_events import read
 
 
@@ -88,22 +91,47 @@ def test_all_four_read_the_same_events(place, table, rows_of_batch, missing):
         assert other == first
 
 
-@given(table=tables(), codec=st.sampled_from(["null", "deflate"]))
-def test_avro_reads_the_same_events_as_parquet(place, table, codec):
+@given(
+    table=tables(),
+    codec=st.sampled_from(["null", "deflate"]),
+    are_nullable=st.booleans(),
+    rows_at_once=st.integers(1, 4),
+)
+def test_avro_reads_the_same_events_as_parquet(place, table, codec, are_nullable, rows_at_once):
     fastavro = pytest.importorskip("fastavro")
     kinds, rows = table
+    if not are_nullable:
+        rows = [row for row in rows if None not in row.values()]
     fields = []
     for name, kind in kinds.items():
         avro = types[kind][1]
         avro = {**avro, "name": f"fixed_{name}"} if kind == "fixed" else avro
-        fields.append({"name": name, "type": ["null", avro]})
+        fields.append({"name": name, "type": ["null", avro] if are_nullable else avro})
     path = place / "e.avro"
     with path.open("wb") as out:
         fastavro.writer(out, {"type": "record", "name": "row", "fields": fields}, rows, codec=codec)
     schema = pa.schema([(name, types[kind][0]) for name, kind in kinds.items()])
     other = place / "avro.parquet"
     parquet.write_table(pa.Table.from_pylist(rows, schema=schema), other)
-    assert read(path) == read(other)
+    with mock.patch.object(avro_events, "_AT_ONCE", rows_at_once):
+        heard = [], []
+        found = [read(file, notes) for file, notes in zip((path, other), heard, strict=True)]
+    assert found[0] == found[1]
+    noted = [sorted((message.event, message.fields["column"]) for message in notes) for notes in heard]
+    assert noted[0] == noted[1]
+
+
+@given(values=st.lists(st.one_of(st.binary(max_size=6), st.text(max_size=4).map(lambda text: text.encode(errors="replace")), st.sampled_from([b"\\x41", b"\0\1\2", b"\0\1\xff\2", b"\xe2\x82", b"\x82\n"])), max_size=6))  # fmt: skip
+def test_many_bytes_become_the_texts_of_each(values):
+    texts = bytes_texts(values)
+    assert texts == [bytes_text(raw, is_fixed=False) for raw in values]
+    for raw, text in zip(values, texts, strict=True):
+        is_text = not raw.startswith(b"\\x")
+        try:
+            raw.decode()
+        except UnicodeDecodeError:
+            is_text = False
+        assert text == (raw.decode() if is_text else "\\x" + raw.hex())
 
 
 def test_content_is_recognised_and_a_stream_may_be_compressed(place):
@@ -203,6 +231,18 @@ def test_bytes_within_arrays_and_records_of_avro_are_texts(place):
     assert [event["features"] for event in read(place / "bytes.avro")] == [
         {"a": ["q"], "r": {"p": "s", "q": 1.5}}
     ]
+
+
+def test_bytes_of_avro_that_are_not_text_are_noted_once(place):
+    fastavro = pytest.importorskip("fastavro")
+    kinds = {"t": "bytes", "b": ["null", "bytes"], "f": {"type": "fixed", "name": "two", "size": 2}}
+    rows = [{"t": b"q", "b": raw, "f": b"fx"} for raw in (None, b"", b"q", b"\xff", b"\xfe")]
+    with (place / "noted.avro").open("wb") as out:
+        fastavro.writer(out, record_of("o", **kinds), rows)
+    notes = []
+    assert read(place / "noted.avro", notes)[-1]["features"] == {"t": "q", "b": r"\xfe", "f": "6678"}
+    shown = [(message.event, message.fields["column"]) for message in notes]
+    assert shown == [("bytes-as-hexadecimal", "b"), ("bytes-as-hexadecimal", "f")]
 
 
 def record_of(name, **kinds):

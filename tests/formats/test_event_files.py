@@ -553,7 +553,7 @@ def test_what_a_csv_writer_wrote_is_read(rows):
     file = io.StringIO(newline="")
     csv.writer(file).writerows([("id", "label", "text", "f"), *rows])
     file.seek(0)
-    records = [json.loads(raw) for raw in rows_to_events(file, CsvColumns())]
+    records = [json.loads(raw) for raw in rows_to_events(file, CsvColumns(has_header=True))]
     expected = [
         {"id": id_} | ({"label": label} if label else {}) | ({"text": text} if text else {})
         for id_, label, text, _ in rows
