@@ -7,11 +7,11 @@ numbers, such as NA, is missing only in columns whose other cells are numbers: e
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import isfinite
 
 import msgspec
 
@@ -36,6 +36,10 @@ NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 DIGITS = re.compile(r"[+-]?[0-9]+")
 """A whole number."""
 
+_DIGIT = re.compile(r"\d")
+_NUMBERS = re.compile(
+    r"(?:[+-]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+\n)*+"
+)  # of `NUMBER`
 _MOST_EXACT = 15  # digits of a whole number that is below 2^53
 _EXACT = 2.0**53  # each smaller integer has its own double
 _ALIKE = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}
@@ -82,16 +86,18 @@ def sniff_notation(
         for place, name in enumerate(header)
         if name not in others
     }
-    columns = {name: cells for name, cells in columns.items() if not all(map(NUMBER.fullmatch, cells))}
+    columns = {name: cells for name, cells in columns.items() if _may_have_notation(cells)}
     decimal, thousands, findings = ".", "", []
+    seen = {name: _summary(cells, _number_or_text) for name, cells in columns.items()}
     if given is not None:
         decimal, thousands = given.decimal, given.thousands
-    elif (sniffed := _notation_of_all(columns, header, rows, others)) is not None:
+    elif (sniffed := _notation_of_all(seen, header, rows, others)) is not None:
         notation, paths = sniffed
         decimal, thousands = notation.decimal, notation.thousands
         findings.append(f"numbers {notation.what} in {some_of(paths)} ({notation.options})")
     read = number_reader(decimal, thousands)
-    seen = {name: _summary(cells, read) for name, cells in columns.items()}
+    if read is not _number_or_text:
+        seen = {name: _summary(cells, read) for name, cells in columns.items()}
     found = {} if any(missing) else {name: known_markers_of(one, decimal) for name, one in seen.items()}
     markers = {name: frozenset(marks) for name, marks in found.items() if marks}
     if markers:
@@ -99,6 +105,13 @@ def sniff_notation(
         findings.append(f"{shlex.quote(cells)} for missing numbers in {some_of(list(markers))} (--missing)")
     dates = tuple(name for name, one in seen.items() if one.kind == A_DATE and dates_of(one))
     return CellNotation(decimal, thousands, markers, dates, tuple(findings))
+
+
+def _may_have_notation(cells: Sequence[str]) -> bool:
+    """Return whether a column has digits, and not only plain numbers."""
+    text = "\n".join([*cells, ""])
+    are_numbers = _NUMBERS.fullmatch(text) is not None and text.count("\n") == len(cells)
+    return not are_numbers and _DIGIT.search(text) is not None
 
 
 def _summary(cells: Sequence[str], read: Callable[[str], float | str | bool]) -> FieldSummary:
@@ -109,13 +122,12 @@ def _summary(cells: Sequence[str], read: Callable[[str], float | str | bool]) ->
 
 
 def _notation_of_all(
-    columns: Mapping[str, Sequence[str]],
+    seen: Mapping[str, FieldSummary],
     header: Sequence[str],
     rows: Sequence[Sequence[str]],
     others: Collection[str],
 ) -> tuple[Notation, list[str]] | None:
     """Return the most frequent notation and its columns; None if plain numbers or no options fit them all."""
-    seen = {name: _summary(cells, _number_or_text) for name, cells in columns.items()}
     notations = {
         name: notation
         for name, one in seen.items()
@@ -175,25 +187,28 @@ def number_reader(decimal: str = ".", thousands: str = "") -> Callable[[str], fl
 
 
 def _number_or_text(cell: str) -> float | str | bool:
-    stripped = cell.strip()
-    if stripped.isdigit() and len(stripped) <= _MOST_EXACT and stripped.isascii():
-        return int(stripped)
-    if stripped[:1] > "9" or not NUMBER.fullmatch(stripped):
-        return BOOLEANS.get(stripped, cell)
-    number = float(stripped)
-    if not math.isfinite(number):
-        return cell
-    if "." in stripped or not DIGITS.fullmatch(stripped):
-        return number
-    return int(number) if abs(number) < _EXACT else stripped
+    value: float | str
+    if cell.count(".") == 1 and cell < ":" and cell.isascii() and "_" not in cell:
+        try:
+            value = number = float(cell)  # which reads exactly what `NUMBER` matches of such cells
+        except ValueError:
+            return cell
+    else:
+        stripped = cell.strip()
+        if stripped > ":":  # a word
+            return BOOLEANS.get(stripped, cell)
+        if stripped.isdigit() and len(stripped) <= _MOST_EXACT and stripped.isascii():
+            return int(stripped)
+        if not NUMBER.fullmatch(stripped):
+            return cell
+        value = number = float(stripped)
+        if DIGITS.fullmatch(stripped):
+            value = int(number) if abs(number) < _EXACT else stripped
+    return value if isfinite(number) else cell
 
 
 def as_number(value: float | str, form: re.Pattern[str]) -> float | str | bool:
     """Return the finite number of a string of this form, otherwise the value."""
-    if (
-        type(value) is str
-        and form.fullmatch(digits := value.strip())
-        and math.isfinite(number := float(digits))
-    ):
+    if type(value) is str and form.fullmatch(digits := value.strip()) and isfinite(number := float(digits)):
         return number
     return value

@@ -62,6 +62,7 @@ from streamnb.values.parameter_checks import pluralize
 
 _FIRST = 1000  # lines, or
 _LONG = 1 << 20  # characters of them, in which the dialect is sniffed
+_FEW = 201  # rows in which the header is sniffed
 _EVERY = 10  # each tenth of the later rows is checked
 _BLOCK = 1 << 20  # characters of rows whose cells are checked together
 _HUNDREDS = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,2})")
@@ -290,7 +291,7 @@ class _Rows:
     Attributes:
         header: the names of the columns; empty for an empty table.
         dialect: how the lines are split.
-        sample: the first rows.
+        sample: the first rows, and fewer of them if each column has a role.
         findings: what was sniffed and differs from plain CSV, with options, for a message.
         recorder: holds the lines of the current row.
     """
@@ -315,9 +316,10 @@ class _Rows:
             rest = (line for line in rest if not line.startswith(columns.comment))
         self.recorder = LineRecorder(rest, is_trimmed=dialect.delimiter == " ")
         self._reader = csv.reader(self.recorder, **dialect.form, strict=True)
-        rows = list(
-            dialect.rows(line for line in table if not (columns.comment and line.startswith(columns.comment)))
+        more = dialect.rows(
+            line for line in table if not (columns.comment and line.startswith(columns.comment))
         )
+        rows = [*islice(more, _FEW)]
         self._usual_width = usual_width(rows)
         self.sample = rows[dialect.has_header :]
         if dialect.has_header:
@@ -328,6 +330,8 @@ class _Rows:
             self.header = [
                 f"c{place + 1}" for place in range(self._usual_width or len(rows[0] if rows else ()))
             ]
+        if not columns.in_roles.issuperset(self.header):
+            self.sample += more
         self.findings = _dialect_findings(dialect, given, first, self.header)
         if dialect.has_header and given.has_header is None and is_second_header(self.sample):
             skipped = some_of(list(filter(None, self.sample.pop(0))))

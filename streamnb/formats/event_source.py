@@ -63,7 +63,7 @@ class EventSource:
         self.start = begun.start
         self.content = io.BufferedReader(begun, PEEKED)
         self.findings: list[str] = []
-        self.encoding = codecs.lookup(columns.encoding or UTF8).name
+        self.encoding = codecs.lookup(columns.encoding).name if columns.encoding else UTF8
         if self.encoding in {"utf-8", UTF8}:
             sniffed, is_guess = sniff_encoding(self.start)
             self.encoding = UTF8 if is_guess and columns.encoding else sniffed
@@ -132,6 +132,8 @@ class EventSource:
         return self._lines(blocks, "\ufeff", partial(io.StringIO, newline=newline))
 
     def _refuse_carriage_returns(self) -> None:
+        if b"\r" not in self.start:
+            return
         start = self.start_text
         if "\r" in start.rstrip() and "\n" not in start:
             raise LogError("has lines that end with a carriage return alone; convert them: tr '\\r' '\\n'")

@@ -79,6 +79,8 @@ def sniff_shape(start: bytes, columns: CsvColumns) -> JsonShape:
     whole = first if is_lines else start.lstrip()
     arrays = arrays_of(whole.decode(errors="replace")) if whole[:1] == b"{" and b"[" in whole else []
     shape = JsonShape(is_lines and len(arrays) != 1, tuple(arrays))
+    if not (columns.makes_ids or columns.leaves_out_dates or columns.flat is not None):
+        return shape
     raws: Iterable[Any] = io.BytesIO(start) if shape.is_lines else _values_of(start, shape.member)
     objects = []
     for raw in raws:

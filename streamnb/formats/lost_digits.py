@@ -35,17 +35,15 @@ _VERSION = re.compile(r"(?![0-9]{1,3}(?:\.[0-9]{3})+$)[0-9]+(?:\.[0-9]+){2}(?:\.
 """At least three numbers, unless points separate thousands."""
 
 
+_MAY_BE_NAME = re.compile(r"\n *+(?:0[0-9]|\+[0-9]{7}|[0-9]++(?:[eE][0-9]|\.[0-9]++\.[0-9]))")
+"""A cell behind a line end with such zeros, sign or exponent, or a version."""
+_MAY_BE_FRACTION = re.compile(r"\n *+[0-9]++[^0-9\n][0-9]++(?<=0) *+(?=\n|\Z)")
+"""A cell behind a line end that may be a fraction which ends with 0, whatever the decimal separator is."""
+
+
 @cache
 def _forms(decimal: str) -> re.Pattern[str]:
     return re.compile(f" *(?:{_FORMS.format(point=re.escape(decimal))}) *")
-
-
-@cache
-def _suspects(decimal: str) -> tuple[Callable[[str], object], Callable[[str], object]]:
-    """Return searches in cells that follow line ends: for zeros, signs and exponents, and for fractions."""
-    point = re.escape(decimal)
-    names = r"\n *(?:0[0-9]|\+[0-9]{7}|[0-9]+(?:[eE][0-9]|\.[0-9]+\.[0-9]))"
-    return re.compile(names).search, re.compile(rf"\n *[0-9]+{point}[0-9]*0 *(?=\n|\Z)").search
 
 
 def _without_zeros(cell: str, decimal: str) -> str:
@@ -75,10 +73,8 @@ class LostDigits:
         self._note, self._decimal = note, decimal
         self._declared, self._missing = columns.numbers | columns.names, columns.missing
         self._n = 0
-        self._is_name, self._is_fraction = _suspects(decimal)
         self._suspected: set[str] = set()  # columns in which something was found
         self._first: dict[str, list[Iterable[str]]] = {}  # cells of the first rows of the other columns
-        self._form = _forms(decimal).fullmatch
         self._found: dict[str, tuple[str, float, str]] = {}  # column -> cell, number, and what is next to it
         self._noted: set[str] = set()
         self._exponents: dict[str, tuple[str, float]] = {}
@@ -99,11 +95,11 @@ class LostDigits:
     def _look_at_column(self, column: str, cells: Sequence[str], read: Reader) -> None:
         distinct = dict.fromkeys(cells)
         text = "\n" + "\n".join(distinct)
-        has_names = self._is_name(text)
+        has_names = _MAY_BE_NAME.search(text)
         if column in self._suspected:
             is_sampled = self._n >= _FIRST and not has_names
             self._look_at_cells(column, dict.fromkeys(cells[::_EVERY]) if is_sampled else distinct, read)
-        elif has_names or self._is_fraction(text):
+        elif has_names or _MAY_BE_FRACTION.search(text):
             self._suspected.add(column)
             self._look_at_cells(column, chain(*self._first.pop(column, ()), distinct), read)
         elif self._n < _FIRST:
@@ -126,7 +122,7 @@ class LostDigits:
             self._names.setdefault(column, cell)
 
     def _look_at_number(self, column: str, cell: str, value: float) -> None:
-        if (cell.isdigit() and cell[0] != "0") or (found := self._form(cell)) is None:
+        if (cell.isdigit() and cell[0] != "0") or (found := _forms(self._decimal).fullmatch(cell)) is None:
             return
         if found["fraction"]:
             self._fractions.setdefault(column, (cell, value))

@@ -210,8 +210,8 @@ def _fitting(lines: Sequence[str], delimiter: str) -> tuple[int, bool, int, int]
 
 def _are_blanks_behind(lines: Sequence[str], delimiter: str) -> bool:
     """Return whether each delimiter is followed by a blank: ``a, b, c``."""
-    n_delimiters = sum(line.count(delimiter) for line in lines)
-    return 0 < n_delimiters == sum(line.count(delimiter + _BLANK) for line in lines)
+    are_behind = all(line.count(delimiter) == line.count(delimiter + _BLANK) for line in lines)
+    return are_behind and any(delimiter in line for line in lines)
 
 
 def _are_blanks_between(lines: Sequence[str]) -> bool:
@@ -226,8 +226,10 @@ def quote_of(lines: Sequence[str], delimiter: str) -> str:
     It is an apostrophe if no cell begins with `"`, and each line below the header has a cell between
     apostrophes, or each name of the header is between them.
     """
+    if not any("'" in line for line in lines):
+        return '"'
     lines = [stripped for line in lines if (stripped := line.rstrip(_ENDS))]
-    if not lines or any(line.startswith('"') or f'{delimiter}"' in line for line in lines):
+    if any(line.startswith('"') or f'{delimiter}"' in line for line in lines):
         return '"'
     edge, cell = re.escape(delimiter), "'(?:[^']|'')*'"
     has_enclosed = re.compile(f"(?:^|{edge}){cell}(?={edge}|$)")
@@ -283,7 +285,7 @@ def _is_header(rows: Sequence[Sequence[str]], names: frozenset[str], *, is_sure:
     repeats = False
     for cell, *column in zip(first, *below, strict=True):
         cells = [stripped for one in column if (stripped := one.strip()).lower() not in _MARKERS]
-        are_numbers = bool(cells) and 10 * sum(map(_is_number, cells)) >= 9 * len(cells)
+        are_numbers = _are_numbers(cells)
         is_number = _is_number(cell)
         if are_numbers and not is_number and cell.lower() not in _MARKERS:
             return True
@@ -301,13 +303,20 @@ def is_second_header(rows: Sequence[Sequence[str]]) -> bool:
     n_numeric = 0
     for cell, *column in zip(first, *below, strict=True) if len(below) >= _LEAST else ():
         cells = [one for one in column if one.lower() not in _MARKERS]
-        if cells and 10 * sum(map(_is_number, cells)) >= 9 * len(cells):
+        if _are_numbers(cells):
             if _is_number(cell) or (cell and cell.lower() in _MARKERS):
                 return False
             n_numeric += cell != ""
         elif cell and cell in cells:
             return False
     return n_numeric > 0
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    """Return whether nine tenths of the cells are numbers; False for no cells."""
+    if not any(map(_is_number, cells[: 1 + len(cells) // 10])):
+        return False
+    return 10 * sum(map(_is_number, cells)) >= 9 * len(cells)
 
 
 def _is_number(cell: str) -> bool:

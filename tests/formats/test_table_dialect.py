@@ -295,6 +295,13 @@ def test_the_index_of_a_frame_is_left_out_and_said(name):
     assert all(name in event["features"] for event in sniffed(f"{name},label,x\n{repeated}")[0])
 
 
+def test_a_marker_below_the_rows_in_which_the_header_is_sniffed_is_missing():
+    text = "id,x\n" + "".join(f"e{n},{'NA' if n == 400 else n + 0.5}\n" for n in range(500))
+    events, notes, _ = sniffed(text)
+    assert events[400]["features"] == {}
+    assert "NA" in notes[0]
+
+
 def test_a_marker_is_missing_only_among_numbers():
     rows = "".join(f"{i},{'none' if i % 3 else 'a'},{'none' if i % 5 == 0 else i}\n" for i in range(30))
     events, said, _ = sniffed("id,label,x\n" + rows)
