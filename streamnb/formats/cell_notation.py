@@ -39,7 +39,7 @@ DIGITS = re.compile(r"[+-]?[0-9]+")
 _DIGIT = re.compile(r"\d")
 _NUMBERS = re.compile(
     r"(?:[+-]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+\n)*+"
-)  # of `NUMBER`
+)  # lines that are numbers
 _MOST_EXACT = 15  # digits of a whole number that is below 2^53
 _EXACT = 2.0**53  # each smaller integer has its own double
 _ALIKE = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}
@@ -190,7 +190,7 @@ def _number_or_text(cell: str) -> float | str | bool:
     value: float | str
     if cell.count(".") == 1 and cell < ":" and cell.isascii() and "_" not in cell:
         try:
-            value = number = float(cell)  # which reads exactly what `NUMBER` matches of such cells
+            value = number = float(cell)  # float accepts these cells if `NUMBER` matches
         except ValueError:
             return cell
     else:

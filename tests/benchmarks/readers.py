@@ -2,8 +2,8 @@
 
 python -m tests.benchmarks.readers [MAILS.jsonl.gz] [--rows 8000] [--rounds 4]
 
-A peer reads the file as a user of the library would: rows as dictionaries, arrays, or the decoded texts of mails. It
-writes no JSON, and streamnb does. MAILS has raw mails as `text`.
+A peer reads the file as a user of the library would: rows as dictionaries, arrays, parsed lines, or the decoded
+texts of mails. It writes no JSON, and streamnb does. MAILS has raw mails as `text`.
 """
 
 # ruff: noqa: T201 - printing is what this program does
@@ -89,6 +89,58 @@ def read_avro(path):
         return sum(1 for _ in fastavro.reader(file))
 
 
+def write_lines(folder, n):
+    """Write texts of twelve words, and ten numbers, as lines; yield (file, peer)."""
+    draw, words = random.Random(2), [f"word{k}" for k in range(999)]
+    texts = [" ".join(draw.choices(words, k=12)) for _ in range(n)]
+    numbers = [" ".join(f"x{k}:{draw.random():.4f}" for k in range(10)) for _ in range(n)]
+    signs, names = (list(map(pair.__getitem__, (i % 2 for i in range(n)))) for pair in (("1", "-1"), "ab"))
+    for name, parts in {
+        "numbers": numbers,
+        "texts": texts,
+        "spaces": zip(numbers, texts, strict=True),
+    }.items():
+        spaces = ([f"{part[0]} |text {part[1]}"] if type(part) is tuple else [part] for part in parts)
+        lines = (f"{sign} | {space[0]}\n" for sign, space in zip(signs, spaces, strict=True))
+        (folder / f"{name}.vw").write_text("".join(lines))
+        yield folder / f"{name}.vw", vowpal_reader()
+    lines = (f"__label__{name} {text}\n" for name, text in zip(names, texts, strict=True))
+    (folder / "texts.ft").write_text("".join(lines))
+    yield folder / "texts.ft", fasttext_reader()
+
+
+def vowpal_reader():
+    """Return a function that parses each line with Vowpal Wabbit, or splits it without the package."""
+    try:
+        from vowpalwabbit import Workspace
+    except ImportError:
+        print("vowpalwabbit is not installed: its peer splits lines")
+        return split_lines
+    workspace = Workspace("--quiet")
+
+    def read(path):
+        with path.open() as lines:
+            for line in lines:
+                workspace.finish_example(workspace.example(line))
+
+    return read
+
+
+def fasttext_reader():
+    """Return a function that splits each line into tokens with fastText, or without the package."""
+    try:
+        from fasttext import tokenize
+    except ImportError:
+        print("fasttext is not installed: its peer splits lines")
+        return split_lines
+    return lambda path: split_lines(path, tokenize)
+
+
+def split_lines(path, split=str.split):
+    with path.open() as lines:
+        return sum(len(split(line.rstrip("\n"))) for line in lines)
+
+
 def write_mails(folder, mails):
     """Write mails as mbox and Maildir; yield (path, peer)."""
     box, maildir = mailbox.mbox(folder / "e.mbox"), mailbox.Maildir(folder / "maildir")
@@ -113,13 +165,15 @@ def read_mails(box):
             _ = mail["subject"], mail["from"], part and part.get_content()
 
 
-def best(read, path, rounds):
+def best(path, readers, rounds):
+    """Return the best processor time of each reader, which read by turns."""
     found = []
     for _ in range(rounds):
-        began = time.process_time()
-        read(path)
-        found.append(time.process_time() - began)
-    return min(found)
+        for read in readers:
+            began = time.process_time()
+            read(path)
+            found.append(time.process_time() - began)
+    return [min(found[place :: len(readers)]) for place in range(len(readers))]
 
 
 def main(arguments=None):
@@ -130,10 +184,10 @@ def main(arguments=None):
     parser.add_argument("--rounds", type=int, default=4)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
-        files = [*write_tables(Path(name), options.rows)]
+        files = [*write_tables(Path(name), options.rows), *write_lines(Path(name), options.rows)]
         files += write_mails(Path(name), options.mails) if options.mails else []
         for path, peer in files:
-            this, other = (best(read, path, options.rounds) for read in (ours, peer))
+            this, other = best(path, (ours, peer), options.rounds)
             print(
                 f"{path.name:16} {this * 1e3:8.1f} ms, library {other * 1e3:8.1f} ms, rate {other / this:.2f}"
             )

@@ -12,7 +12,19 @@ from streamnb.formats import cell_notation, table_dialect
 from streamnb.formats.cell_notation import BOOLEANS, DIGITS, NUMBER, number_reader
 
 LARGE = ["1e400", "1.0e999", "9" * 15, "9" * 16, "9" * 400, f"{2**53}", f"-{2**53 - 1}"]
-ODD = ["true", " True", "nan", ".inf", "-0", "1.5 ", f" {2**60} ", "1_0.5", "\u0661.5", "1.5\u00a0", "1\u0661.5"]
+ODD = [
+    "true",
+    " True",
+    "nan",
+    ".inf",
+    "-0",
+    "1.5 ",
+    f" {2**60} ",
+    "1_0.5",
+    "\u0661.5",
+    "1.5\u00a0",
+    "1\u0661.5",
+]
 cells = st.text("019.eE+-_ \n:a\u0661\u00a0", max_size=7) | st.sampled_from(LARGE + ODD)
 
 

@@ -4,7 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Prints the rows of ARFF files as JSON: a line for each file and program, values in the order of attributes. */
+/** Prints the rows of ARFF files as JSON: a line for each file and program, the weight and the values of each row. */
 public class ArffValues {
     public static void main(String[] files) {
         for (String file : files) {
@@ -28,7 +28,7 @@ public class ArffValues {
     static List<String> ofWeka(String file) throws Exception {
         List<String> rows = new ArrayList<>();
         for (weka.core.Instance row : new weka.core.Instances(open(file))) {
-            List<String> cells = new ArrayList<>();
+            List<String> cells = new ArrayList<>(List.of(Double.toString(row.weight())));
             for (int i = 0; i < row.numAttributes(); i++) {
                 cells.add(row.isMissing(i) ? "null" : row.attribute(i).isNumeric() ? Double.toString(row.value(i)) : quoted(row.stringValue(i)));
             }
@@ -43,7 +43,7 @@ public class ArffValues {
         all.setClassIndex(all.numAttributes() - 1);
         while (all.readInstance(null)) {
             com.yahoo.labs.samoa.instances.Instance row = all.instance(all.numInstances() - 1);
-            List<String> cells = new ArrayList<>();
+            List<String> cells = new ArrayList<>(List.of(Double.toString(row.weight())));
             for (int i = 0; i < row.numAttributes(); i++) {
                 com.yahoo.labs.samoa.instances.Attribute one = row.attribute(i);
                 cells.add(row.isMissing(i) ? "null" : one.isNumeric() ? Double.toString(row.value(i)) : quoted(one.value((int) row.value(i))));
