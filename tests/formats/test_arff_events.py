@@ -49,7 +49,7 @@ def tables(draw):
     reserved = {"id", "label", "text", "ts", "class"}
     keys = draw(
         st.lists(
-            names.filter(lambda name: name.strip() == name and name.lower() not in reserved),
+            names.map(str.strip).filter(lambda name: name and name.lower() not in reserved),
             min_size=1, max_size=6, unique=True,
         )
     )  # fmt: skip
