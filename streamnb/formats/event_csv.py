@@ -223,7 +223,7 @@ class _RowReader:
         ]
         self._lost = LostDigits(note, columns.decimal, columns)
         self._points = _PointNotes(note, columns)
-        self._block: list[list[str]] = []  # rows whose cells are not checked yet
+        self._block: list[str] = []  # cells of rows that are not checked yet
         self._block_size = 0
         self._has_markers = bool(notation.markers)
         self._fitting = self._labelled = 0
@@ -234,9 +234,9 @@ class _RowReader:
         self._fitting += 1
         self._last = row
         if number < _FIRST or number % _EVERY == 0:
-            self._block.append(row)
+            self._block += row
             self._block_size += size
-            if len(self._block) == _FIRST or self._block_size > _BLOCK:
+            if len(self._block) == _FIRST * len(row) or self._block_size > _BLOCK:
                 self._look_at_block()
         missing = self._columns.missing
         id_at, ts_at, text_at, label_at = self._roles
@@ -259,9 +259,11 @@ class _RowReader:
         return record
 
     def _look_at_block(self) -> None:
-        columns = list(zip(*self._block, strict=True))
-        self._points.look(len(self._block), [(name, columns[at]) for at, name, _ in self._features])
-        self._lost.look(len(self._block), [(name, columns[at], read) for at, name, read in self._features])
+        width = len(self._header)
+        columns = [self._block[at::width] for at in range(width)]
+        n = len(self._block) // width
+        self._points.look(n, [(name, columns[at]) for at, name, _ in self._features])
+        self._lost.look(n, [(name, columns[at], read) for at, name, read in self._features])
         self._block, self._block_size = [], 0
 
     def report(self) -> None:

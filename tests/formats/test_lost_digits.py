@@ -57,6 +57,12 @@ def test_a_name_that_is_read_as_a_number_is_noted_once_and_kept_where_it_is_decl
     assert (read(cells, numbers=frozenset("x"))[1], read(cells, strings=frozenset("x"))[1]) == ([], [])
 
 
+def test_a_name_of_the_first_thousand_rows_is_noted_when_they_are_read():
+    notes = []
+    rows = rows_to_events(["id,x,y\n", *(f"e{n},00{n},1\n" for n in range(1500))], CsvColumns(), notes.append)
+    assert [(next(rows), len(notes))[1] for _ in range(1001)] == [0] * 999 + [1, 1]
+
+
 def test_a_name_of_a_later_row_is_noted_at_the_end():
     cells = ["1.1", *["7.5"] * 1999, "1.10", *["7.5"] * 999]
     assert [note.partition(";")[0] for note in read(cells)[1]] == [
