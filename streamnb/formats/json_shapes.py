@@ -107,8 +107,9 @@ def _dates_in(features: Iterable[dict[str, Any]]) -> list[str]:
     seen: dict[str, FieldSummary] = {}
     others: set[str] = set()  # names with a value that is not a date
     for one in features:
-        for name, value in one.items():
-            if value is None or name in others:
+        for name in one.keys() - others:
+            value = one[name]
+            if value is None:
                 continue
             if type(value) is str and is_date(value):
                 seen.setdefault(name, FieldSummary()).add(value)
@@ -125,10 +126,10 @@ def _values_of(start: bytes, member: str) -> Iterator[str]:
 
 
 def _are_flat(objects: list[dict[str, Any]], kept: frozenset[str]) -> bool:
-    names = {name for one in objects for name in one}
-    values = [value for one in objects for name, value in one.items() if name not in kept]
+    names = set[str]().union(*objects)
     if not names.isdisjoint(("features", "text")) or names <= _OF_LABELS:
         return False
+    values = [value for one in objects for name, value in one.items() if name not in kept]
     return any(value is not None for value in values) and not any(isinstance(value, dict) for value in values)
 
 

@@ -15,7 +15,7 @@ from streamnb.errors import LogError
 from streamnb.formats import json_shapes
 from streamnb.formats.event_columns import CsvColumns
 from streamnb.formats.event_files import open_counted, read_events
-from streamnb.formats.json_shapes import arrays_of, json_values
+from streamnb.formats.json_shapes import arrays_of, json_values, sniff_shape
 from tests.support.every_case import failures
 
 FLAT = CsvColumns(
@@ -269,3 +269,11 @@ def test_an_empty_array_holds_no_event(tmp_path, text):
     path = tmp_path / "e.json"
     path.write_text(text)
     assert list(read_events(path)) == []
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_file_in_which_one_object_has_features_is_not_flat(order):
+    lines = [b'{"id":"1","features":{"x":1}}', b'{"id":"2","x":2}'][::order]
+    columns = CsvColumns(flat=frozenset({"id", "label"}))
+    assert not sniff_shape(b"\n".join(lines), columns).is_flat
+    assert sniff_shape(lines[order == 1], columns).is_flat
