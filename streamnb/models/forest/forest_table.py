@@ -75,7 +75,7 @@ class ForestTable(Growable):
         """The arrays that the kernels take."""
         if self._arrays is None:
             words, T = self._words, self.trees
-            self._arrays = ForestArrays(
+            vars(self)["_arrays"] = ForestArrays(  # the same arrays: no new edition
                 self._size,
                 self._key,
                 self._roots,

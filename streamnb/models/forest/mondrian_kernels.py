@@ -336,8 +336,9 @@ def _learn(forest: Any, numbers: Any, codes: Any, label: Any, units: Any, known:
 
 
 @inlined
-def _has_room(forest: Any, A: Any, B: Any, label: Any) -> Any:
-    """Return True if the nodes have these attributes and this class, and the table has rows for an event."""
+def has_room(forest: Any, numbers: Any, codes: Any, label: Any) -> Any:
+    """Return True if the nodes have an event's attributes and class, and the table has rows for it."""
+    A, B = _attributes_of(numbers, codes)
     size, more = forest.size, 2 * forest.roots.size
     fits = size[NUMBERS] >= A and size[NOMINALS] >= B and label < size[CLASSES]
     return fits and (size[NODES] + more > size[MOST] or size[NODES] + more <= forest.words.shape[0])
@@ -374,7 +375,7 @@ def run_forest(
         numbers, codes = events.numbers[e], events.codes[e]
         A, B = _attributes_of(numbers, codes)
         learns = labels[e] >= 0 and A + B > 0
-        if learns and not _has_room(forest, A, B, labels[e]):
+        if learns and not has_room(forest, numbers, codes, labels[e]):
             return e
         numbers, codes = numbers[: size[NUMBERS]], codes[: size[NOMINALS]]
         if joints.shape[0]:

@@ -50,6 +50,7 @@ from streamnb.models.mixture.mixture_single_event import (
     Workspace,
     is_short,
 )
+from streamnb.models.mixture.single_forest import SingleForest
 from streamnb.models.naive_bayes.linear_view import LinearView
 from streamnb.models.naive_bayes.single_event import EncodedEvent, SingleEvents
 from streamnb.models.naive_bayes.single_event_kernel import ModelArrays
@@ -249,12 +250,17 @@ class BayesOptimalNB(LearnedMixture):
             return False
         size, missing = self._run_alone(event, k, weight, 0.0)
         statistics.note_single_event(size)
-        if size < 0 and not missing and is_short(event):  # most likely a table is full
+        if size < 0 and not any(missing) and is_short(event):  # most likely a table is full
             self._reserve_event(event[0].size, event[1].shape[1], event[3].size)
+            self._forests.reserve_event(k)
             size, missing = self._run_alone(event, k, weight, 0.0)
             statistics.note_single_event(size)
-        if missing and self._dependence.add_codes(statistics, missing):
-            size, _ = self._run_alone(event, k, weight, 0.0)
+        while size < 0 and any(missing):
+            of_pairs, of_forests = missing
+            is_added = not of_pairs or self._dependence.add_codes(statistics, of_pairs)
+            if not (is_added and self._forests.add_codes(statistics.vocabulary, of_forests)):
+                break
+            size, missing = self._run_alone(event, k, weight, 0.0)
             statistics.note_single_event(size)
         if size < 0:
             return False
@@ -272,7 +278,7 @@ class BayesOptimalNB(LearnedMixture):
             return None
         return self._events.of_shape(statistics, x, reader.kind)
 
-    def _run_alone(self, event: EncodedEvent, label: int, weight: int, draw: float) -> tuple[int, list[Any]]:
+    def _run_alone(self, event: EncodedEvent, label: int, weight: int, draw: float) -> tuple[int, Any]:
         """Learn or predict one event without a batch; see `PreparedEvents.run`."""
         statistics = self._statistics
         vocabulary, layout, classes = statistics.vocabulary, statistics.layout, statistics.classes
@@ -280,6 +286,7 @@ class BayesOptimalNB(LearnedMixture):
             statistics.pin.edition,
             self._learners.pin.edition,
             self._dependence.pin.edition,
+            self._forests.pin.edition,
             id(self._posterior.weights),  # held by the arrays
             len(classes),
             len(layout.groups),
@@ -297,11 +304,13 @@ class BayesOptimalNB(LearnedMixture):
         """Return a workspace for events of this size, and the model's arrays; None if they need a batch."""
         self._reserve(0)
         statistics, plan, learners = self._statistics, self._plan, self._learners
-        estimator, state = self._dependence.alone(statistics)
-        if len(self._forests):  # a forest that has learned needs a batch
-            state = GATED if state == NO_ESTIMATOR else state
-            estimator = estimator if state == GATED and self._forests.waits else None
-        if estimator is None or learners.features.is_moving:
+        estimator, state = self._dependence.alone(statistics, len(self._forests))
+        if len(self._forests) and state == NO_ESTIMATOR and self._forests.waits:
+            state = GATED
+        has_forest = len(self._forests) > 0 and state != GATED
+        none = SingleForest.none(len(statistics.classes))
+        alone = self._forests.alone(statistics) if has_forest else none
+        if estimator is None or alone is None or learners.features.is_moving:
             return None
         readings, tables, presence = self._readings_now(), self._tables(), self._presence()
         lays = plan.byte_rates.size > 0 and not learners.grams.is_there
@@ -320,8 +329,9 @@ class BayesOptimalNB(LearnedMixture):
             readings=readings,
             plan=plan,
             estimator=estimator,
+            forest=alone,
             secret=process_secret(),
-            choices=np.array([capacity, self._mode, state, lays]),
+            choices=np.array([capacity, self._mode, state, lays, has_forest]),
             draws=np.zeros(1),
             rate=np.array([self.switching_rate], dtype=np.float64),
             answers=workspace.answers,

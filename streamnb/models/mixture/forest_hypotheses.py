@@ -15,23 +15,24 @@ import numpy as np
 from streamnb.errors import SnapshotError
 from streamnb.features.encoded_batch import Encoded
 from streamnb.features.feature_layout import Layout
+from streamnb.features.vocabulary import Vocabulary
 from streamnb.kernels.array_types import Floats, Ints
-from streamnb.kernels.growable_arrays import Growable
+from streamnb.kernels.growable_arrays import Growable, PinnedArrays
 from streamnb.models.forest.forest_table import ForestTable
 from streamnb.models.forest.node_arrays import ForestEvents
 from streamnb.models.forest.path_attribution import ReadPaths
 from streamnb.models.mixture.hypothesis_kinds import AnyHypothesis, MondrianForest
+from streamnb.models.mixture.single_forest import LARGEST, SingleForest
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.models.one_dependence.batch_value_codes import BatchValues, CodeTables, has_only_texts
 from streamnb.models.one_dependence.pair_attribution import ReadPairs
 from streamnb.models.one_dependence.value_codes import CodedValues
 from streamnb.values.attribute_kinds import CONTINUOUS, NOMINAL
 from streamnb.values.state_validation import check_made, named
-from streamnb.values.type_aliases import Array, Aside
+from streamnb.values.type_aliases import Array, Aside, Flags
 
 _MOST_VALUES = 63  # codes 0 to 63, bits of a word
 _MOST_ATTRIBUTES = 64
-_LARGEST = 1e37  # differences of numbers must not overflow 32 bits
 _NO_MAGNITUDES = np.zeros(0, dtype=np.int64)
 
 
@@ -42,6 +43,7 @@ class ForestOpinions(Growable):
     """
 
     def __init__(self, hypotheses: Sequence[AnyHypothesis]) -> None:
+        self.pin = PinnedArrays()
         self._forests = [h for h in hypotheses if isinstance(h, MondrianForest)]
         self._tables = [ForestTable(h.trees, h.memory, h.seed) for h in self._forests]
         self._codes = CodeTables(CodedValues(_MOST_VALUES, _MOST_ATTRIBUTES))
@@ -91,6 +93,26 @@ class ForestOpinions(Growable):
             table.run(events, labels, batch.weight, known, found[f], kept.added[f] if keep else None)
         return found, awake, kept
 
+    def alone(self, statistics: SufficientStatistics) -> SingleForest | None:
+        """Return the arrays for single events; None if they need a batch."""
+        if len(self) != 1:
+            return None
+        is_nominal, of_group, of_field = self._columns(statistics.layout)
+        tables = self._codes.nominal_arrays(statistics.vocabulary, of_group >> 1, of_field >> 1)
+        numbers, codes = int((~is_nominal).sum()), int(is_nominal.sum())
+        classes = len(statistics.classes)
+        return SingleForest.with_capacity(self._tables[0].arrays, tables, numbers, codes, classes)
+
+    def add_codes(self, vocabulary: Vocabulary, missing: Sequence[Sequence[int]]) -> bool:
+        """Give codes to values that a single event has first; return False if it needs a batch."""
+        numbers = np.flatnonzero(self._is_nominal).tolist()
+        return self._codes.add(vocabulary, [(numbers[column], *value) for column, *value in missing])
+
+    def reserve_event(self, label: int) -> None:
+        """Make room for a single event of this class, whose attributes are known."""
+        for table in self._tables:
+            table.reserve(0, 0, label + 1)
+
     def most_kept(self, classes: int, attributes: int, most: int) -> int:
         """Return how many events of this size are explained at once, with `most` numbers that are kept."""
         rows = 2 * max(attributes, len(self._codes.coded.codes)) + 2
@@ -133,17 +155,27 @@ class ForestOpinions(Growable):
         """Return the events, and the split attribute of each group and field of the layout, or -1."""
         nominal = read._replace(magnitudes=_NO_MAGNITUDES)
         coded = self._codes.encode(nominal, labels >= 0)
-        kinds = np.array([kind for kind, _ in self._codes.coded.numbers], dtype=np.int64)
-        is_nominal = kinds == NOMINAL
-        own = np.where(is_nominal, 2 * np.cumsum(is_nominal) - 1, 2 * np.cumsum(~is_nominal) - 2)
-        of_group, of_field = _split_attributes(self._codes, read.statistics.layout, own)
+        is_nominal, of_group, of_field = self._columns(read.statistics.layout)
         batch, n = read.encoded.batch, labels.size
         numbers = np.full((n, int((~is_nominal).sum())), np.nan, dtype=np.float32)
         fields = of_field[batch.value_field] >> 1
         is_read = fields >= 0
-        values = np.clip(batch.value[is_read], -_LARGEST, _LARGEST)
+        values = np.clip(batch.value[is_read], -LARGEST, LARGEST)
         numbers[read.value_events[is_read], fields[is_read]] = values
         return ForestEvents(numbers, np.ascontiguousarray(coded[:, is_nominal])), of_group, of_field
+
+
+    @property
+    def _is_nominal(self) -> Flags:
+        """Whether each attribute that was learned is nominal."""
+        return np.array([kind == NOMINAL for kind, _ in self._codes.coded.numbers], dtype=np.bool_)
+
+    def _columns(self, layout: Layout) -> tuple[Flags, Ints, Ints]:
+        """Return `_is_nominal`, and the split attribute of each group and field of the layout, or -1."""
+        is_nominal, numbers = self._is_nominal, self._codes.numbers_of(layout)
+        own = np.where(is_nominal, 2 * np.cumsum(is_nominal) - 1, 2 * np.cumsum(~is_nominal) - 2)
+        padded = np.append(own, -1)  # attribute -1
+        return is_nominal, padded[numbers[NOMINAL]], padded[numbers[CONTINUOUS]]
 
 
 def predict_ahead(
@@ -167,8 +199,3 @@ def predict_ahead(
     return (joints if waits else np.concatenate((of_pairs, joints))), max(awake, first), (pairs, paths)
 
 
-def _split_attributes(codes: CodeTables, layout: Layout, own: Ints) -> tuple[Ints, Ints]:
-    """Return the split attribute of each group and field, from the number of their attribute."""
-    numbers = codes.numbers_of(layout)
-    padded = np.append(own, -1)  # attribute -1
-    return padded[numbers[NOMINAL]], padded[numbers[CONTINUOUS]]

@@ -34,6 +34,7 @@ from streamnb.models.mixture.adaptive_state import (
 from streamnb.models.mixture.hypotheses import Hypothesis, SmoothingTables
 from streamnb.models.mixture.hypothesis_log_likelihood import HypothesisScratch
 from streamnb.models.mixture.mixture_kernels import Answers, run_hypotheses
+from streamnb.models.mixture.single_forest import SingleForest, learn_single, predict_single
 from streamnb.models.naive_bayes.single_event import EncodedEvent
 from streamnb.models.naive_bayes.single_event_kernel import (
     NO_MODEL,
@@ -50,7 +51,7 @@ from streamnb.statistics.document_frequency import NO_DOCUMENT_FREQUENCY, Docume
 from streamnb.statistics.hypothesis_weights import HypothesisWeights, start
 from streamnb.values.type_aliases import Codes
 
-CAPACITY, MODE, ESTIMATOR, LAYS = range(4)  # indices of `choices`
+CAPACITY, MODE, ESTIMATOR, LAYS, FOREST = range(5)  # indices of `choices`
 
 _LONG = 1 << 13  # bytes of all texts of an event
 _MOST_ITEMS = 1 << 10
@@ -64,9 +65,10 @@ class MixtureArrays(NamedTuple):
         model: counts and vocabulary.
         presence, decayed, learners, weights, readings, plan: see `run_hypotheses`.
         estimator: read if it is CODED.
+        forest: read if there is one that is not gated.
         secret: of `fill_bags`.
-        choices: int64[4], CAPACITY in rows, MODE of the prediction, state of the ESTIMATOR, LAYS (1 if a text
-            that is learned needs a table of byte n-grams first).
+        choices: int64[5], CAPACITY in rows, MODE of the prediction, state of the ESTIMATOR, LAYS (1 if a text
+            that is learned needs a table of byte n-grams first), FOREST (1 if `forest` is read).
         draws: float64[1], the number by which GIBBS draws.
         rate: float64[1], switching rate.
         answers, no_answers: room for a prediction, and for none.
@@ -82,6 +84,7 @@ class MixtureArrays(NamedTuple):
     readings: SmoothingTables
     plan: HypothesisPlan
     estimator: Estimator
+    forest: SingleForest
     secret: Hashes
     choices: Ints
     draws: Floats
@@ -112,6 +115,7 @@ def _example() -> MixtureArrays:
         readings=SmoothingTables.from_hypotheses([Hypothesis()], np.zeros((3, 1, 0)), ()),
         plan=plan,
         estimator=Estimator.none(0),
+        forest=SingleForest.none(0),
         secret=process_secret(),
         choices=empty,
         draws=np.zeros(1),
@@ -167,7 +171,8 @@ def run_single_hypotheses(
     arrays = _pinned(pinned)
     model, choices, estimator = arrays.model, arrays.choices, arrays.estimator
     tables, learns = model.tables, label >= 0
-    estimator.missing[-1, 0] = 0
+    forest, has_forest = arrays.forest, choices[FOREST] != 0
+    estimator.missing[-1, 0], forest.missing[-1, 0] = 0, 0
     none: Any = np.int64(0)
     tokens, size, at, encoded, found = encode_single(
         label, weight, text, lengths, attributes, value, size, model, words, none
@@ -191,6 +196,9 @@ def run_single_hypotheses(
             return -1 - size
         joints = estimator.joints[0]
         run_pairs(estimator.pairs, estimator.smoothing, coded, estimator.scratch, joints, None)
+    if has_forest:
+        if not predict_single(forest, batch, tables.kinds, tables.classes, learns, estimator.joints[-1]):
+            return -1 - size
     m = batch.item_group.size
     event_bags, at = carve(words, at, (2,), np.int64)
     bag_group, at = carve(words, at, (m,), np.int32)
@@ -220,6 +228,8 @@ def run_single_hypotheses(
             coded = CodedEvents(estimator.codes, batch.label, batch.weight)
             joints = estimator.joints[0][:0]
             run_pairs(estimator.pairs, estimator.smoothing, coded, estimator.scratch, joints, None)
+        if has_forest:
+            learn_single(forest, batch, estimator.joints[-1][:0])
         return size
     empty = 0
     for k in range(tables.classes.size):
@@ -328,7 +338,7 @@ class PreparedEvents:
         weight: int,
         draw: float,
         build: Build,
-    ) -> tuple[int, list[Any]]:
+    ) -> tuple[int, Any]:
         """Learn an event, or predict it if the label is -1.
 
         Args:
@@ -341,20 +351,22 @@ class PreparedEvents:
             build: makes the arrays, in a workspace for this size, in a former one if it fits; returns None
                 if single events need a batch.
 
-        Returns the result of the kernel, and the probabilities of a prediction, or the values without a code
-        (see `code_one`) if the event was not learned.
+        Returns the result of the kernel, and the probabilities of a prediction; or, if the event was not
+        learned, the values without a code (see `code_one`), of estimators and of forests.
         """
         prepared = self._taken(key, event, build)
         if prepared is None:
-            return -1 - rows, []
+            return -1 - rows, ([], [])
         arrays, workspace = prepared.arrays, prepared.workspace
         arrays.draws[0] = draw
         try:
             found = run_single_hypotheses(label, weight, *event, rows, workspace.addresses, workspace.words)
             if label < 0:
                 return found, workspace.answers.probabilities[0].tolist()
-            missing = arrays.estimator.missing
-            return found, missing[: missing[-1, 0]].tolist() if found < 0 else []
+            if found >= 0:
+                return found, ()
+            tables = arrays.estimator.missing, arrays.forest.missing
+            return found, [missing[: missing[-1, 0]].tolist() for missing in tables]
         finally:
             self._free.append(prepared)
 

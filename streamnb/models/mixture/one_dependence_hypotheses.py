@@ -122,18 +122,21 @@ class OneDependenceOpinions(Growable):
         A = max([attributes, *known])
         return max(1, MOST_KEPT // max(1, len(known) * A * A * classes))
 
-    def alone(self, statistics: SufficientStatistics) -> tuple[Estimator | None, int]:
-        """Return the arrays for single events, and the state of the estimator; None if they need a batch."""
+    def alone(self, statistics: SufficientStatistics, forests: int) -> tuple[Estimator | None, int]:
+        """Return the arrays for single events, and the state of the estimator; None if they need a batch.
+
+        `joints` has room for this number of `forests`, too.
+        """
         K, D = len(statistics.classes), len(self._estimators)
-        self._counting = () if self._waits else self._counts
+        vars(self)["_counting"] = () if self._waits else self._counts  # no arrays: the edition stays
         if not D or self._waits:
-            return Estimator.none(K, D), GATED if D else NO_ESTIMATOR
+            return Estimator.none(K, D + forests), GATED if D else NO_ESTIMATOR
         model, counts = self._models[0], self._counts[0]
         tables, sizes = self._tables[0].arrays(statistics), counts.sizes
         if D > 1 or tables is None or model.coded.sizes is not sizes or counts.classes != K:
             return None, CODED
         room = AveragedScratch.with_capacity(min(sizes.size, len(counts.tables.pair_first)), K)
-        codes, joints = np.empty((1, sizes.size), dtype=np.int32), np.empty((1, 1, K))
+        codes, joints = np.empty((1, sizes.size), dtype=np.int32), np.empty((1 + forests, 1, K))
         missing = np.zeros((sizes.size + 1, 3), dtype=np.int64)
         smoothing = _reading(self._estimators[0])
         return Estimator(

@@ -117,6 +117,13 @@ class CodeTables(Growable):
         """True while no attribute has appeared."""
         return bool(self.coded.most_attributes) and not self.coded.numbers
 
+    def nominal_arrays(self, vocabulary: Vocabulary, of_group: Ints, of_field: Ints) -> CodeArrays:
+        """Return the tables for `code_items`, with the column of each group and field, or -1."""
+        by_magnitude = CodeArrays.none().by_magnitude
+        return CodeArrays(
+            self._codes_of_rows(vocabulary), by_magnitude, of_group, of_field, self.coded.is_full
+        )
+
     def arrays(self, statistics: SufficientStatistics) -> CodeArrays | None:
         """Return the tables for `code_one`; None if codes are wider than it takes."""
         if self._type is not np.int16:

@@ -36,7 +36,7 @@ class Estimator(NamedTuple):
         codes: int32[1, d], of the event.
         missing: int64[d + 1, 3], the values without a code, see `code_one`.
         no_label: int64[1], -1.
-        joints: float64[estimators, 1, K], log P(class, event).
+        joints: float64[estimators and forests, 1, K], log P(class, event).
         scratch: of the kernel.
     """
 
@@ -50,7 +50,7 @@ class Estimator(NamedTuple):
     scratch: AveragedScratch
 
     @classmethod
-    def none(cls, classes: int, estimators: int = 0) -> Estimator:
+    def none(cls, classes: int, joints: int = 0) -> Estimator:
         """Return the arrays of a mixture without estimators, or whose estimators are gated."""
         return cls(
             _no_pairs(),
@@ -59,7 +59,7 @@ class Estimator(NamedTuple):
             np.zeros((1, 0), dtype=np.int32),
             np.zeros((1, 3), dtype=np.int64),
             np.full(1, -1),
-            np.zeros((estimators, 1, classes)),
+            np.zeros((joints, 1, classes)),
             AveragedScratch.with_capacity(0, classes),
         )
 

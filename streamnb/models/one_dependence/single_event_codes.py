@@ -74,6 +74,27 @@ def _put_one(
     return True
 
 
+@inlined
+def begin_codes(codes: Any, missing: Ints) -> None:
+    """Begin an event without values."""
+    missing[-1, 0] = 0
+    for a in range(codes.shape[1]):
+        codes[0, a] = MISSING
+
+
+@inlined
+def code_items(batch: Any, kinds: Any, tables: CodeArrays, adds: Any, missing: Ints, codes: Any) -> Any:
+    """Set the codes of the nominal values, see `code_one`; return False if an attribute needs a number."""
+    is_numbered = True
+    for item in range(batch.event_items[0], batch.event_items[1]):
+        group = batch.item_group[item]
+        if kinds[group] == NOMINAL:
+            row = np.int64(batch.rows[batch.item_rows[item]])
+            code = _code_of_row(tables, row, adds)
+            is_numbered &= _put_one(tables, adds, missing, codes, tables.groups[group], BY_ROW, row, code)
+    return is_numbered
+
+
 @kernel
 def code_one(
     batch: Any, bits: Any, kinds: Any, tables: CodeArrays, adds: Any, missing: Ints, codes: Any
@@ -83,15 +104,8 @@ def code_one(
     Return False if an attribute needs a number, or a value a code. Then `missing` (attributes + 1, 3) lists
     the values for `CodeTables.add`, and their number is in its last row. `bits`: uint64, of the values.
     """
-    is_numbered = True
-    for a in range(codes.shape[1]):
-        codes[0, a] = MISSING
-    for item in range(batch.event_items[0], batch.event_items[1]):
-        group = batch.item_group[item]
-        if kinds[group] == NOMINAL:
-            row = np.int64(batch.rows[batch.item_rows[item]])
-            code = _code_of_row(tables, row, adds)
-            is_numbered &= _put_one(tables, adds, missing, codes, tables.groups[group], BY_ROW, row, code)
+    begin_codes(codes, missing)
+    is_numbered = code_items(batch, kinds, tables, adds, missing, codes)
     for v in range(batch.event_values[0], batch.event_values[1]):
         field = np.int64(batch.value_field[v])
         place = (np.int64(bits[v]) >> SHIFT) + MAGNITUDES // 2
