@@ -36,7 +36,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "byte_softmax": {"rate": 0.6, "first_bytes": 2000},
     "pool": {"variance": 0.1, "calibrated": False},
     "one_dependence": {"prior_weight": 5.0, "max_attributes": None},
-    "mondrian_forest": {"trees": 10},
+    "mondrian_forest": {"trees": 8},
 }
 """Kind -> the keys that not all kinds have, with their defaults."""
 _NOT_NAIVE: dict[str, Any] = dict.fromkeys(("density", "calibrated"))

@@ -159,7 +159,7 @@ class MondrianForest:
         name: in predictions, metrics and reports.
     """
 
-    trees: int = 10
+    trees: int = 8
     memory: int = 64 << 20
     seed: int = 0
     weight: float = 1.0
@@ -173,7 +173,7 @@ class MondrianForest:
 
     @property
     def label(self) -> str:
-        """Name, or by default the parameters: ``mondrian forest trees=10``."""
+        """Name, or by default the parameters: ``mondrian forest trees=8``."""
         return self.name or f"mondrian forest trees={self.trees}"
 
 
@@ -234,15 +234,16 @@ NAIVE_HYPOTHESES: tuple[Hypothesis, ...] = tuple(
 """Twelve naive Bayes models that learn nothing but counts, so they can be unlearned."""
 
 DEFAULT_HYPOTHESES: tuple[AnyHypothesis, ...] = (
-    *(Hypothesis("presence", alpha=alpha) for alpha in _ALPHAS),
+    Hypothesis("presence", alpha=1.0),
     Hypothesis("presence", alpha=1.0, density="binned", calibrated=True),
-    *(Hypothesis("presence", alpha=alpha, calibrated=True) for alpha in _ALPHAS[1:]),
+    Hypothesis("presence", alpha=0.05, calibrated=True),
     Softmax(0.6, pairs=True),
     Softmax(0.25),
     ByteSoftmax(0.6),
     OneDependence(max_attributes=64),
+    MondrianForest(),
     Pool(0.01),
     Pool(0.1),
     Pool(0.1, calibrated=True),
 )
-"""Naive Bayes (good from the first events), calibrated; softmax regressions; pairs of values; and pools."""
+"""Naive Bayes (good from the first events), calibrated; softmax regressions; pairs; trees; and pools."""
