@@ -29,6 +29,7 @@ _WHEN_FULL = {
     "words": "beyond that the rarest are forgotten",
     "long_words": "beyond that the rarest are forgotten",
     "features": "beyond that the lightest are forgotten",
+    "forests": "beyond that trees are split no more",
     "pairs": "beyond that the attributes that came last lose theirs",
     "waiting": "beyond that the oldest events wait no longer",
 }

@@ -66,6 +66,11 @@ class ForestTable(Growable):
         return int(self._words.nbytes)
 
     @property
+    def used_bytes(self) -> int:
+        """Memory of the nodes in use, bytes."""
+        return int(self._size[NODES]) * int(self._words[:1].nbytes)
+
+    @property
     def events(self) -> int:
         """Number of events learned."""
         return int(self._size[EVENTS])
@@ -115,10 +120,17 @@ class ForestTable(Growable):
         if numbers > A or nominals > B or classes > C:
             self._widen(max(numbers, A), max(nominals, B), stepped(max(classes, C)))
         used, most = int(self._size[NODES]), int(self._size[MOST])
-        need = min(used + 2 * self.trees, most)
+        need = max(min(used + 2 * self.trees, most), used)
         if need > len(self._words):
             self._words = grown(self._words, (capacity_for(need, most), self._words.shape[1]))
         self._arrays = None
+
+    def keep_within(self, n_bytes: int) -> None:
+        """Bound the memory of all nodes from now on; nodes beyond it stay, but none is split."""
+        self.memory = n_bytes
+        width = self._words.shape[1]
+        if width > COUNTS:
+            self._size[MOST] = self._most(width)
 
     def copying(self, aside: Aside) -> Callable[[], dict[str, Array]]:
         """Return a callable, for any thread, that returns the current state, from a copy."""
@@ -150,18 +162,21 @@ class ForestTable(Growable):
         )
         width = found["words"].shape[1]
         reject("size", found["size"][NODES] != len(found["words"]), "not the number of nodes")
-        has_most = found["size"][MOST] == max(self.memory // (_WORD * width), self.trees)
-        reject("size", width > COUNTS and not has_most, "a forest of another memory")
         check_trees(found["words"], found["roots"], found["size"])
         self._size, self._roots = found["size"].copy(), found["roots"].copy()
         self._spread, self._scales = found["spread"].copy(), found["scales"].copy()
         self._words = found["words"].copy()
+        self._size[MOST] = self._most(width) if width > COUNTS else 0
         self._arrays = None
+
+    def _most(self, width: int) -> int:
+        """Return the maximum number of nodes of this many words."""
+        return max(self.memory // (_WORD * width), self.trees)
 
     def _widen(self, numbers: int, nominals: int, classes: int) -> None:
         """Lay out the nodes for these attributes and classes, or drop them if they do not fit."""
         width = COUNTS + classes + numbers + nominals
-        most = max(self.memory // (_WORD * width), self.trees)
+        most = self._most(width)
         if self._size[NODES] > most:
             self._size[NODES] = 0
             self._roots[:] = NONE

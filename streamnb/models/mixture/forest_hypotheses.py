@@ -27,6 +27,7 @@ from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatisti
 from streamnb.models.one_dependence.batch_value_codes import BatchValues, CodeTables, has_only_texts
 from streamnb.models.one_dependence.pair_attribution import ReadPairs
 from streamnb.models.one_dependence.value_codes import CodedValues
+from streamnb.statistics.memory_budget import MemoryComponent
 from streamnb.values.attribute_kinds import CONTINUOUS, NOMINAL
 from streamnb.values.state_validation import check_made, named
 from streamnb.values.type_aliases import Array, Aside, Flags
@@ -40,13 +41,19 @@ class ForestOpinions(Growable):
     """Mondrian forests of a mixture, and the attributes that they read: the first 64 that are learned.
 
     An attribute has 63 nominal values of its own, the first ones; all other values are one.
+
+    Args:
+        hypotheses: all hypotheses; other kinds are ignored.
+        memory: of all forests together, bytes; None uses their own `memory`.
     """
 
-    def __init__(self, hypotheses: Sequence[AnyHypothesis]) -> None:
+    def __init__(self, hypotheses: Sequence[AnyHypothesis], memory: int | None = None) -> None:
         self.pin = PinnedArrays()
         self._forests = [h for h in hypotheses if isinstance(h, MondrianForest)]
         self._tables = [ForestTable(h.trees, h.memory, h.seed) for h in self._forests]
         self._codes = CodeTables(CodedValues(_MOST_VALUES, _MOST_ATTRIBUTES))
+        if memory is not None:
+            self.keep_within(memory)
 
     def __len__(self) -> int:
         return len(self._forests)
@@ -55,6 +62,16 @@ class ForestOpinions(Growable):
     def n_bytes(self) -> int:
         """Memory, bytes."""
         return sum(table.n_bytes for table in self._tables)
+
+    def memory(self) -> dict[str, MemoryComponent]:
+        """Return the memory use of nodes, for the model's budget."""
+        most = sum(table.memory for table in self._tables)
+        return {"forests": MemoryComponent(sum(t.used_bytes for t in self._tables), most)} if most else {}
+
+    def keep_within(self, n_bytes: int) -> None:
+        """Bound the memory of all forests together, from now on."""
+        for h, table in zip(self._forests, self._tables, strict=True):
+            table.keep_within(min(h.memory, n_bytes // len(self)))
 
     @property
     def waits(self) -> bool:

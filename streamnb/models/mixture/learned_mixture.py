@@ -47,6 +47,7 @@ from streamnb.values.state_validation import count, named
 from streamnb.values.state_validation import state_errors as reading_state
 from streamnb.values.type_aliases import Array, Aside, State, concatenated
 
+_OF_FORESTS = 32
 _OF_PAIRS = 40  # share of a budget: with counts of values 1/32, which growth and a copy can triple
 _PREFIX = "posterior_"  # prefix of the posterior's arrays in a state
 _LEARNED = "learned_"  # prefix of the learners' arrays
@@ -105,6 +106,7 @@ class LearnedMixture(CountingModel):
         self._statistics = SufficientStatistics(self._sources)
         self._runs_memory: ByteNgramMemory | None = None
         self._pairs_memory: int | None = None
+        self._forests_memory: int | None = None
         self._learners = AdaptiveState(self._plan, memory)
         self._dependence = OneDependenceOpinions(hypotheses)
         self._forests = ForestOpinions(hypotheses)
@@ -169,7 +171,7 @@ class LearnedMixture(CountingModel):
         self._statistics.finish_copy()
         self._statistics.decayed.reset_adaptive()
         self._learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
-        self._forests = ForestOpinions(self.hypotheses)
+        self._forests = ForestOpinions(self.hypotheses, self._forests_memory)
 
     def copying(self, aside: Aside = concatenated, /) -> MixtureStateCopy:
         """Return the current `state` as a copy in slices; features are copied at once, by `aside`."""
@@ -200,7 +202,7 @@ class LearnedMixture(CountingModel):
         """Replace all state; return self. Raises ValueError for other hypotheses, and SnapshotError."""
         learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
         dependence = OneDependenceOpinions(self.hypotheses, self._pairs_memory)
-        forests = ForestOpinions(self.hypotheses)
+        forests = ForestOpinions(self.hypotheses, self._forests_memory)
         posterior, met = self._new_posterior(), 0
         if meta.get("type") == type(self).__name__:
             with reading_state(f"a {type(self).__name__}"):
@@ -239,19 +241,22 @@ class LearnedMixture(CountingModel):
 
     @property
     def memory_use(self) -> MemoryUse:
-        """Memory use, including features, byte n-grams, and pairs of values."""
+        """Memory use, including features, byte n-grams, pairs of values, and forests."""
         use = super().memory_use
         if not use.parts:
             return use
+        learners = self._learners.memory(len(self.classes))
         return use._replace(
-            parts={**use.parts, **self._learners.memory(len(self.classes)), **self._dependence.memory()}
+            parts={**use.parts, **learners, **self._dependence.memory(), **self._forests.memory()}
         )
 
     def keep_within(self, n_bytes: int) -> None:
-        """Bound the memory, including byte n-grams (an existing table keeps its size) and pairs of values."""
+        """Bound the memory, with byte n-grams (an existing table keeps its size), pairs and forests."""
         super().keep_within(n_bytes)
         self._pairs_memory = n_bytes // _OF_PAIRS
         self._dependence.keep_within(self._pairs_memory)
+        self._forests_memory = n_bytes // _OF_FORESTS
+        self._forests.keep_within(self._forests_memory)
         if self._shares_with_runs and self.memory >= of_features(n_bytes):
             self._runs_memory = of_runs(n_bytes)
             self._learners.grams.keep_within(*self._runs_memory)

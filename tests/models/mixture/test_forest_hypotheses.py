@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from river.forest import AMFClassifier
 
 from streamnb import BayesOptimalNB, Hypothesis, MondrianForest, OneDependence, Pool, Softmax
 from streamnb.errors import SnapshotError
+from streamnb.models.mixture.hypothesis_kinds import DEFAULT_HYPOTHESES
 from tests.models.mixture.test_mixture_attribution import assert_adds_up
 from tests.models.one_dependence.test_one_dependence_among_others import stream
 from tests.support.states import digest, through_a_snapshot
@@ -28,20 +31,81 @@ def mixture(hypotheses=AMONG):
     return BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=1e-3)
 
 
-@pytest.mark.parametrize("hypotheses", [ALONE, AMONG])
-def test_one_by_one_equals_a_batch_bit_for_bit(hypotheses):
-    events = stream(3, 160)
+def table(seed, n):
+    """Numbers and nominal values, often missing, of more values than have codes, of four classes."""
+    rng = random.Random(seed)
+    found = []
+    for _ in range(n):
+        x = {"size": rng.gauss(0, 1), "shop": f"s{int(rng.expovariate(0.02))}", "big": rng.choice([1e300, -0.0])}
+        kept = {name: value for name, value in x.items() if rng.random() < 0.9}
+        found.append((kept, rng.choice("abcd") if rng.random() < 0.3 else "ab"[x["size"] > 0], 1.0))
+    return found
+
+
+SINGLE = {
+    "alone": ALONE,
+    "two forests": AMONG,
+    "default": DEFAULT_HYPOTHESES,
+    "full": (OneDependence(max_attributes=8), MondrianForest(2, memory=1 << 16), Pool()),
+}
+
+
+@pytest.mark.parametrize("made", [stream, table])
+@pytest.mark.parametrize("hypotheses", SINGLE.values(), ids=SINGLE)
+def test_one_by_one_equals_a_batch_bit_for_bit(hypotheses, made):
+    events = made(3, 160) if made is stream else made(3, 700)
     batch, single, parts = mixture(hypotheses), mixture(hypotheses), mixture(hypotheses)
     batch.predict_then_learn_many(*zip(*events, strict=True))
     for x, y, w in events:
         if y is not None:
             single.learn_one(x, y, w)
-    for i in range(0, 160, 23):
+    for i in range(0, len(events), 23):
         parts.predict_then_learn_many(*zip(*events[i : i + 23], strict=True))
     labelled = mixture(hypotheses)
     labelled.predict_then_learn_many(*zip(*[event for event in events if event[1] is not None], strict=True))
     assert digest(batch) == digest(parts)
     assert digest(single) == digest(labelled)
+    unknown = [{"size": 0.1, "colour": "none of them", "shop": "s3"}, {"text": "one"}, {}]
+    for x in [x for x, *_ in made(4, 40)] + unknown:
+        (row,) = batch.predict_posteriors([x]).probabilities
+        assert list(parts.predict_proba_one(x).values()) == row.tolist()
+
+
+@pytest.mark.parametrize("hypotheses", [SINGLE["default"], ALONE], ids=["default", "alone"])
+def test_a_single_event_needs_no_batch_and_no_new_addresses(hypotheses, monkeypatch):
+    model, events = mixture(hypotheses), table(5, 900)
+    model.learn_many(*zip(*events[:400], strict=True))
+    calls = Counter()
+
+    def counted(name):
+        called = getattr(BayesOptimalNB, name)
+
+        def call(*args, **kwargs):
+            calls[name] += 1
+            return called(*args, **kwargs)
+
+        monkeypatch.setattr(BayesOptimalNB, name, call)
+
+    counted("_answer_and_explain")
+    counted("_arrays_alone")
+    for x, y, _ in events[400:]:
+        model.predict_proba_one(x)
+        model.learn_one(x, y)
+    assert calls["_answer_and_explain"] <= 5, "a batch"
+    assert calls["_arrays_alone"] <= 50, "arrays prepared again"
+
+
+def test_a_forest_stays_within_its_share_of_a_budget():
+    model = mixture(SINGLE["default"])
+    model.keep_within(2 << 20)
+    events = table(6, 4000)
+    model.learn_many(*zip(*events[:2000], strict=True))
+    part = model.memory_use.parts["forests"]
+    assert part.most == (2 << 20) // 32
+    assert part.most - 2000 < part.taken <= part.most
+    model.keep_within(1 << 20)
+    model.learn_many(*zip(*events[2000:], strict=True))
+    assert model.memory_use.parts["forests"].taken == part.taken, "no node is split, and none is dropped"
 
 
 def test_a_snapshot_continues_with_the_same_bits():
