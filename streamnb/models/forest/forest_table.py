@@ -78,9 +78,10 @@ class ForestTable(Growable):
     @property
     def arrays(self) -> ForestArrays:
         """The arrays that the kernels take."""
-        if self._arrays is None:
+        arrays = self._arrays
+        if arrays is None:
             words, T = self._words, self.trees
-            vars(self)["_arrays"] = ForestArrays(  # the same arrays: no new edition
+            arrays = vars(self)["_arrays"] = ForestArrays(  # of the same edition
                 self._size,
                 self._key,
                 self._roots,
@@ -95,7 +96,7 @@ class ForestTable(Growable):
                 np.empty(T),
                 np.empty(4, dtype=np.uint64),
             )
-        return self._arrays
+        return arrays
 
     def run(
         self,

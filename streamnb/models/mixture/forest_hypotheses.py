@@ -181,7 +181,6 @@ class ForestOpinions(Growable):
         numbers[read.value_events[is_read], fields[is_read]] = values
         return ForestEvents(numbers, np.ascontiguousarray(coded[:, is_nominal])), of_group, of_field
 
-
     @property
     def _is_nominal(self) -> Flags:
         """Whether each attribute that was learned is nominal."""
@@ -214,5 +213,3 @@ def predict_ahead(
         return nothing, awake, (pairs, ReadPaths.none())
     joints, first, paths = forests.joints(encoded, statistics, learn=learn, keep=keep, waits=waits)
     return (joints if waits else np.concatenate((of_pairs, joints))), max(awake, first), (pairs, paths)
-
-

@@ -147,6 +147,36 @@ def _needs_table(choices: Ints, wholes: Any, values: int) -> bool:
     return bool(found)
 
 
+@inlined
+def _predict_ahead(arrays: Any, batch: Any, bits: Any, learns: Any) -> bool:
+    """Fill the predictions of the estimator and the forest; return False if one needs a batch, or codes."""
+    estimator, forest, tables, choices = arrays.estimator, arrays.forest, arrays.model.tables, arrays.choices
+    is_done: Any = True
+    if choices[ESTIMATOR] == CODED:
+        missing, codes = estimator.missing, estimator.codes
+        is_done = code_one(batch, bits, tables.kinds, estimator.tables, learns, missing, codes)
+        if is_done:
+            coded = CodedEvents(codes, estimator.no_label, batch.weight)
+            joints = estimator.joints[0]
+            run_pairs(estimator.pairs, estimator.smoothing, coded, estimator.scratch, joints, None)
+    if is_done and choices[FOREST]:
+        joints = estimator.joints[-1]
+        is_done = predict_single(forest, batch, tables.kinds, tables.classes, learns, joints)
+    return bool(is_done)
+
+
+@inlined
+def _learn_ahead(arrays: Any, batch: Any) -> None:
+    """Learn the event in the estimator and the forest."""
+    estimator, choices = arrays.estimator, arrays.choices
+    if choices[ESTIMATOR] == CODED:
+        coded = CodedEvents(estimator.codes, batch.label, batch.weight)
+        joints = estimator.joints[0][:0]
+        run_pairs(estimator.pairs, estimator.smoothing, coded, estimator.scratch, joints, None)
+    if choices[FOREST]:
+        learn_single(arrays.forest, batch, estimator.joints[-1][:0])
+
+
 @kernel
 def run_single_hypotheses(
     label: int,
@@ -171,8 +201,7 @@ def run_single_hypotheses(
     arrays = _pinned(pinned)
     model, choices, estimator = arrays.model, arrays.choices, arrays.estimator
     tables, learns = model.tables, label >= 0
-    forest, has_forest = arrays.forest, choices[FOREST] != 0
-    estimator.missing[-1, 0], forest.missing[-1, 0] = 0, 0
+    estimator.missing[-1, 0], arrays.forest.missing[-1, 0] = 0, 0
     none: Any = np.int64(0)
     tokens, size, at, encoded, found = encode_single(
         label, weight, text, lengths, attributes, value, size, model, words, none
@@ -186,19 +215,10 @@ def run_single_hypotheses(
     bits, at = carve(words, at, (batch.value.size,), np.uint64)
     for v in range(plain.size):
         plain[v] = batch.value[v] + 0.0  # no negative zero
-    coded = CodedEvents(estimator.codes, estimator.no_label, batch.weight)
     if learns and _needs_table(choices, wholes, batch.value.size):
         return -1 - size
-    is_coded = choices[ESTIMATOR] == CODED
-    if is_coded:
-        missing, codes = estimator.missing, estimator.codes
-        if not code_one(batch, bits, tables.kinds, estimator.tables, learns, missing, codes):
-            return -1 - size
-        joints = estimator.joints[0]
-        run_pairs(estimator.pairs, estimator.smoothing, coded, estimator.scratch, joints, None)
-    if has_forest:
-        if not predict_single(forest, batch, tables.kinds, tables.classes, learns, estimator.joints[-1]):
-            return -1 - size
+    if not _predict_ahead(arrays, batch, bits, learns):
+        return -1 - size
     m = batch.item_group.size
     event_bags, at = carve(words, at, (2,), np.int64)
     bag_group, at = carve(words, at, (m,), np.int32)
@@ -224,12 +244,7 @@ def run_single_hypotheses(
     if done == 0:
         return -1 - size
     if learns:
-        if is_coded:
-            coded = CodedEvents(estimator.codes, batch.label, batch.weight)
-            joints = estimator.joints[0][:0]
-            run_pairs(estimator.pairs, estimator.smoothing, coded, estimator.scratch, joints, None)
-        if has_forest:
-            learn_single(forest, batch, estimator.joints[-1][:0])
+        _learn_ahead(arrays, batch)
         return size
     empty = 0
     for k in range(tables.classes.size):

@@ -36,7 +36,11 @@ def table(seed, n):
     rng = random.Random(seed)
     found = []
     for _ in range(n):
-        x = {"size": rng.gauss(0, 1), "shop": f"s{int(rng.expovariate(0.02))}", "big": rng.choice([1e300, -0.0])}
+        x = {
+            "size": rng.gauss(0, 1),
+            "shop": f"s{int(rng.expovariate(0.02))}",
+            "big": rng.choice([1e300, -0.0]),
+        }
         kept = {name: value for name, value in x.items() if rng.random() < 0.9}
         found.append((kept, rng.choice("abcd") if rng.random() < 0.3 else "ab"[x["size"] > 0], 1.0))
     return found
