@@ -27,6 +27,7 @@ CODES = 16
 PAIRED = 12
 SELECTED_AFTER = 256
 ESCAPE = 1e-15
+LATE = ("OneDependence", "MondrianForest")
 
 
 def softmax(scores):
@@ -550,14 +551,14 @@ class Oracle:
 
     def is_late(self, h):
         """Whether it is an opinion by now that pools take in when an attribute was learned."""
-        return self.is_awake and type(h).__name__ == "OneDependence"
+        return self.is_awake and type(h).__name__ in LATE
 
     def wake(self):
-        """Let pools take in those of one dependence, once an attribute was learned."""
+        """Let pools take in those of one dependence and forests, once an attribute was learned."""
         if not self.is_awake and any(self.kind(*a) != "text" for a in self.present(self.x).items()):
             self.is_awake = True
             for pool in [part for part in self.parts if isinstance(part, Pooling)]:
-                for _ in range(self.kinds.count("OneDependence")):
+                for _ in range(sum(map(self.kinds.count, LATE))):
                     pool.take_in()
 
     def meet(self, name, value):

@@ -58,7 +58,6 @@ class ForestTable(Growable):
         self._words = np.zeros((0, COUNTS), dtype=np.uint64)
         self._spread = np.zeros((0, DEVIATION + 1))
         self._scales = np.zeros(0, dtype=np.float32)
-        self._arrays: ForestArrays | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -77,26 +76,23 @@ class ForestTable(Growable):
 
     @property
     def arrays(self) -> ForestArrays:
-        """The arrays that the kernels take."""
-        arrays = self._arrays
-        if arrays is None:
-            words, T = self._words, self.trees
-            arrays = vars(self)["_arrays"] = ForestArrays(  # of the same edition
-                self._size,
-                self._key,
-                self._roots,
-                words,
-                words.view(np.float64),
-                words.view(np.int32),
-                words.view(np.float32),
-                self._spread,
-                self._scales,
-                np.empty(len(self._scales), dtype=np.float32),
-                np.empty(T, dtype=np.int64),
-                np.empty(T),
-                np.empty(4, dtype=np.uint64),
-            )
-        return arrays
+        """The arrays that the kernels take, with scratch of their own."""
+        words, T = self._words, self.trees
+        return ForestArrays(
+            self._size,
+            self._key,
+            self._roots,
+            words,
+            words.view(np.float64),
+            words.view(np.int32),
+            words.view(np.float32),
+            self._spread,
+            self._scales,
+            np.empty(len(self._scales), dtype=np.float32),
+            np.empty(T, dtype=np.int64),
+            np.empty(T),
+            np.empty(4, dtype=np.uint64),
+        )
 
     def run(
         self,
@@ -124,7 +120,6 @@ class ForestTable(Growable):
         need = max(min(used + 2 * self.trees, most), used)
         if need > len(self._words):
             self._words = grown(self._words, (capacity_for(need, most), self._words.shape[1]))
-        self._arrays = None
 
     def keep_within(self, n_bytes: int) -> None:
         """Bound the memory of all nodes from now on; nodes beyond it stay, but none is split."""
@@ -168,7 +163,6 @@ class ForestTable(Growable):
         self._spread, self._scales = found["spread"].copy(), found["scales"].copy()
         self._words = found["words"].copy()
         self._size[MOST] = self._most(width) if width > COUNTS else 0
-        self._arrays = None
 
     def _most(self, width: int) -> int:
         """Return the maximum number of nodes of this many words."""

@@ -314,6 +314,18 @@ def _attributes_of(numbers: Any, codes: Any) -> Any:
 
 
 @inlined
+def _has_met(forest: Any, numbers: Any, codes: Any) -> bool:
+    """Return True if an event has a value of an attribute that was learned."""
+    low, high, held = _box(forest, np.int64(forest.roots[0]))
+    found = False
+    for a in range(numbers.size):
+        found |= low[a] <= high[a] and numbers[a] == numbers[a]
+    for b in range(codes.size):
+        found |= codes[b] >= 0 and held[b] != np.uint64(0)
+    return found
+
+
+@inlined
 def _answer(forest: Any, numbers: Any, codes: Any, known: Any, classes: Any, joint: Any) -> None:
     """Fill joint (K,) with log P(class | event)."""
     _predict(forest, numbers, codes, known, classes, joint)
@@ -380,7 +392,7 @@ def run_forest(
         numbers, codes = numbers[: size[NUMBERS]], codes[: size[NOMINALS]]
         if joints.shape[0]:
             classes = count_positive(known)
-            if A + B > 0 and forest.roots[0] >= 0 and classes > 0:
+            if forest.roots[0] >= 0 and classes > 0 and _has_met(forest, numbers, codes):
                 _answer(forest, numbers, codes, known, classes, joints[e])
                 if kept is not None:
                     keep_paths(forest, numbers, codes, known, classes, kept[e])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +45,7 @@ class SingleForest(NamedTuple):
     @classmethod
     def none(cls, classes: int) -> SingleForest:
         """Return the arrays of a mixture without a forest, or whose forest is gated."""
-        return cls.with_capacity(ForestTable(1, 0, 0).arrays, CodeArrays.none(), 0, 0, classes)
+        return cls.with_capacity(_no_nodes(), CodeArrays.none(), 0, 0, classes)
 
     @classmethod
     def with_capacity(
@@ -60,6 +61,11 @@ class SingleForest(NamedTuple):
             np.full(1, -1),
             np.zeros(classes, dtype=np.int64),
         )
+
+
+@functools.cache
+def _no_nodes() -> ForestArrays:
+    return ForestTable(1, 0, 0).arrays
 
 
 @kernel

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, OneDependence, Pool, Softmax
+from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, MondrianForest, OneDependence, Pool, Softmax
 from streamnb.models.mixture.hypothesis_kinds import DEFAULT_HYPOTHESES
 from tests.models.mixture.test_learners import ATTRIBUTES, CALIBRATED, SOME, Watched, mixed_stream
 
@@ -24,7 +24,8 @@ COMPANY = [
 OPINIONS = [
     h
     for h in COMPANY
-    if isinstance(h, (Softmax, ByteSoftmax, OneDependence)) or (isinstance(h, Hypothesis) and h.calibrated)
+    if isinstance(h, (Softmax, ByteSoftmax, OneDependence, MondrianForest))
+    or (isinstance(h, Hypothesis) and h.calibrated)
 ]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import random
 from collections import Counter
 
@@ -121,6 +123,19 @@ def test_a_snapshot_continues_with_the_same_bits():
     for each in (model, again):
         each.learn_many(*zip(*events[120:], strict=True))
     assert digest(again) == digest(model)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])  # noqa: S301  written here
+def test_a_copy_goes_on_with_the_same_bits(copied):
+    """Copied while the nodes have room for further events."""
+    model, events = mixture(SINGLE["default"]), table(7, 40)
+    model.learn_many(*zip(*table(8, 400), strict=True))
+    again = copied(model)
+    for x, y, _ in events:
+        assert again.predict_proba_one(x) == model.predict_proba_one(x)
+        again.learn_many([x], [y])
+        model.learn_many([x], [y])
+        assert digest(again) == digest(model)
 
 
 def test_a_state_of_another_forest_is_refused():

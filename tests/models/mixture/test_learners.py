@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, OneDependence, Pool, Softmax
+from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, MondrianForest, OneDependence, Pool, Softmax
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.features.keyed_hash import hash_word
 from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
@@ -87,7 +87,8 @@ def bytes_of(model):
 class Watched:
     """A model, and an oracle that is asked what the model should say of each event before it is learned.
 
-    What is counted is handed to the oracle; `test_one_dependence` has one for pairs of values.
+    What is counted, and what trees say, is handed to the oracle; `test_one_dependence` and
+    `test_mondrian_kernels` have their own.
 
     Args:
         hypotheses: of the model.
@@ -104,7 +105,8 @@ class Watched:
         ]
         self.model = BayesOptimalNB(ATTRIBUTES, hypotheses, rate, memory=memory, floor=False, caution=caution)
         averaged = [replace(h, max_attributes=None) for h in hypotheses if isinstance(h, OneDependence)]
-        self.scores = BayesOptimalNB(ATTRIBUTES, [*(naive or [Hypothesis()]), *averaged])
+        forests = [h for h in hypotheses if isinstance(h, MondrianForest)]
+        self.scores = BayesOptimalNB(ATTRIBUTES, [*(naive or [Hypothesis()]), *averaged, *forests])
         self.oracle = Oracle(hypotheses, TEXTS, {"code"}, rate, caution=caution)
 
     def joints(self, x):
@@ -136,7 +138,9 @@ class Watched:
         for h, expected in zip(self.hypotheses, said, strict=True):
             probabilities, logs = softmax(found[h.label])
             assert probabilities == pytest.approx(expected, rel=self.tolerance, abs=1e-300), h
-            if not isinstance(h, (Hypothesis, OneDependence)) or getattr(h, "calibrated", False):
+            if not isinstance(h, (Hypothesis, OneDependence, MondrianForest)) or getattr(
+                h, "calibrated", False
+            ):
                 assert all(
                     abs(log - found[h.label][k]) < 1e-9 * (1 + abs(log)) for k, log in logs.items()
                 )  # what is shown of those that learn from predictions are probabilities

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import pickle
 import random
@@ -17,6 +18,7 @@ from streamnb import (
     BernoulliNB,
     ByteSoftmax,
     Hypothesis,
+    MondrianForest,
     MultinomialNB,
     NaiveBayes,
     OneDependence,
@@ -152,7 +154,7 @@ def test_they_are_where_opinions_stand_at_their_floors():
             assert assert_adds_up(model, {"text": text, "n": 5.0 * rng.random()})
             logs = model.joint_log_likelihoods({"text": text})
         model.learn_one({"text": text, "n": rng.random()}, y)
-    assert min(logs["presence alpha=0.01"].values()) < max(logs["presence alpha=0.01"].values()) - 100.0
+    assert min(logs["presence alpha=1"].values()) < max(logs["presence alpha=1"].values()) - 100.0
 
 
 # -- whose items they are, by the oracle --------------------------------------------------------------------
@@ -165,7 +167,10 @@ class Explained(Watched):
         super().__init__(hypotheses, rate)
         self.by_name = {h.label: h for h in hypotheses}
         naive = [h for h in hypotheses if isinstance(h, Hypothesis)] or [Hypothesis()]
-        self.scores_alone = BayesOptimalNB(ATTRIBUTES, [OneDependence()])
+        self.scores_alone = {
+            "OneDependence": BayesOptimalNB(ATTRIBUTES, [OneDependence()]),
+            "MondrianForest": BayesOptimalNB(ATTRIBUTES, [MondrianForest()]),
+        }
         self.flat = BayesOptimalNB(
             ATTRIBUTES,
             [replace(h, prior="uniform", calibrated=False, density="gaussian", name=h.label) for h in naive],
@@ -187,7 +192,8 @@ class Explained(Watched):
 
     def learn_beside(self, *event):
         self.flat.learn_one(*event)
-        self.scores_alone.learn_one(*event)
+        for model in self.scores_alone.values():
+            model.learn_one(*event)
 
     def expected(self, x, one, other):
         parts, logs = {}, {}
@@ -196,7 +202,7 @@ class Explained(Watched):
             self.oracle.named(), self.oracle.parts, self.oracle.said, strict=True
         ):
             logs[h.label] = {k: math.log(p) if p else -math.inf for k, p in said.items()}
-            if isinstance(part, Regression | ByteRegression) or kind == "OneDependence":
+            if isinstance(part, Regression | ByteRegression) or kind in self.scores_alone:
                 parts[h.label] = self.by(kind)(part, x, one, other)
             elif kind == "Hypothesis":
                 parts[h.label] = self.alone(h, x, one, other)
@@ -244,10 +250,11 @@ class Explained(Watched):
         return found
 
     def by(self, kind):
-        return {"Softmax": self.by_features, "ByteSoftmax": self.by_bytes}.get(kind, self.by_pairs)
+        own = {"Softmax": self.by_features, "ByteSoftmax": self.by_bytes}
+        return own.get(kind) or functools.partial(self.by_model, self.scores_alone[kind])
 
-    def by_pairs(self, _, x, one, other):
-        prior, items = self.scores_alone._taken_apart(x, self.scores_alone._encode([x]), one, other)
+    def by_model(self, model, _, x, one, other):
+        prior, items = model._taken_apart(x, model._encode([x]), one, other)
         found = {key_of(item.attribute, item.value): item.log_odds for item in items}
         return defaultdict(float, found | {None: prior})
 

@@ -87,7 +87,10 @@ def arrays_of(bundle, path=""):
 
 
 SCRATCH = (".choices", ".draws", ".rate", ".estimator.codes", ".estimator.missing", ".estimator.no_label",
-           ".estimator.joints", ".estimator.scratch")  # fmt: skip
+           ".estimator.joints", ".estimator.scratch", ".forest.numbers", ".forest.codes", ".forest.missing",
+           ".forest.no_label", ".forest.known", ".forest.nodes.beyond", ".forest.nodes.nodes",
+           ".forest.nodes.rests", ".forest.nodes.block",
+           ".forest.tables.groups", ".forest.tables.fields")  # fmt: skip
 
 
 def models_arrays(arrays):
@@ -96,7 +99,7 @@ def models_arrays(arrays):
 
 def owners_of(model):
     """Yield every owner of arrays, each once."""
-    waiting, met = [model.statistics, model._learners, model._dependence], []
+    waiting, met = [model.statistics, model._learners, model._dependence, model._forests], []
     while waiting:
         owner = waiting.pop()
         if isinstance(owner, Growable) and not any(owner is other for other in met):
