@@ -68,6 +68,7 @@ class Recount:
             return mpmath.mpf(alpha), mpmath.mpf(alpha) * values
         return mpmath.mpf(m) * (mpmath.mpf(1) / values if p is None else mpmath.mpf(p)), mpmath.mpf(m)
 
+    @mpmath.workdps(40)  # 1 - p keeps its digits for p near 1
     def joints(self, x):
         return {label: self.joint(x, label) for label in self.classes}
 
