@@ -50,11 +50,13 @@ def avro_events(source: EventSource) -> Iterator[bytes]:
     try:
         rows = fastavro.reader(source.content)
         fields = rows.writer_schema.get("fields") if isinstance(rows.writer_schema, dict) else None
+        names = [field["name"] for field in fields or ()]
+        if not all(isinstance(name, str) for name in _field_names(rows.writer_schema)):
+            raise TypeError("a field's name is no string")  # noqa: TRY301  as other faults of a schema
     except Exception as error:
         raise LogError(f"is not an Avro container file that can be read: {why(error)}") from error
     if fields is None:
         raise LogError("is Avro of a type other than record; expected records")
-    names = [field["name"] for field in fields]
     source.settle_header(names)
     check_header(names, source.columns, "Avro")
     reader = _AvroColumns(source.columns, fields, source.note)
@@ -113,6 +115,18 @@ class _AvroColumns:
         """Return a role's value as a name, or None if its text means missing."""
         text = raw if type(raw) is str else name_text(raw)
         return None if text in self._missing else text if name in self._names else value
+
+
+def _field_names(kind: Any) -> Iterator[Any]:
+    """Yield the names of all fields of an Avro type, at any depth."""
+    if isinstance(kind, list):
+        yield from chain.from_iterable(map(_field_names, kind))
+    elif isinstance(kind, dict):
+        for field in kind.get("fields", ()):
+            yield field["name"]
+            yield from _field_names(field["type"])
+        for inner in ("type", "items", "values"):
+            yield from _field_names(kind.get(inner))
 
 
 def _without_none(convert: _Convert, given: Sequence[Any]) -> list[Any]:

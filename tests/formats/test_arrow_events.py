@@ -189,6 +189,22 @@ def test_what_is_missing_or_old_is_named(place, monkeypatch):
         read(place / "x.avro")
 
 
+@pytest.mark.parametrize("name", [b"1e40", b"null"])
+@pytest.mark.parametrize("field", [b"wxyz", b"cell"])
+def test_a_name_of_an_avro_field_that_is_no_string_is_named(place, name, field):
+    """At the top, and in a record within."""
+    fastavro = pytest.importorskip("fastavro")
+    out = io.BytesIO()
+    inner = {"type": "record", "name": "inner", "fields": [{"name": "cell", "type": "long"}]}
+    fields = [{"name": "wxyz", "type": "long"}, {"name": "r", "type": inner}]
+    fastavro.writer(out, {"type": "record", "name": "row", "fields": fields}, [{"wxyz": 1, "r": {"cell": 2}}])
+    changed = out.getvalue().replace(b'"%s"' % field, name.ljust(6))
+    assert changed != out.getvalue()
+    (place / "names.avro").write_bytes(changed)
+    with pytest.raises(LogError, match="not an Avro container file that can be read"):
+        read(place / "names.avro")
+
+
 def test_numbers_of_avro_that_are_not_finite_are_missing(place):
     fastavro = pytest.importorskip("fastavro")
     schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": "double"} for name in "ab"]}
