@@ -41,7 +41,7 @@ from streamnb.values.example_weights import UNIT
 
 LEAST_RATIO, MOST_RATIO = 1e-30, 1e30
 SPREAD = 4.0  # mean deviations of a continuous attribute that count like another value of a nominal one
-LEAST_DEVIATION = 1e-30
+LEAST_DEVIATION = 1e-30  # a smaller mean deviation is one of a constant
 _HALVINGS = UNIT.bit_length() - 1
 _LINE = 8  # words
 
@@ -298,7 +298,7 @@ def _note_values(forest: Any, numbers: Any) -> None:
                 spread[a, DEVIATION] += abs(away)
             spread[a, MET] += 1.0
             spread[a, MEAN] += away / spread[a, MET]
-            if spread[a, DEVIATION] > LEAST_DEVIATION:
+            if spread[a, DEVIATION] > LEAST_DEVIATION * spread[a, MET]:
                 forest.scales[a] = spread[a, MET] / (SPREAD * spread[a, DEVIATION])
 
 

@@ -252,7 +252,7 @@ class BayesOptimalNB(LearnedMixture):
         statistics.note_single_event(size)
         if size < 0 and not any(missing) and is_short(event):  # most likely a table is full
             self._reserve_event(event[0].size, event[1].shape[1], event[3].size)
-            self._forests.reserve_event(k)
+            self._forests.reserve_event()
             size, missing = self._run_alone(event, k, weight, 0.0)
             statistics.note_single_event(size)
         while size < 0 and any(missing):

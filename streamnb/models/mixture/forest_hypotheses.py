@@ -125,10 +125,10 @@ class ForestOpinions(Growable):
         numbers = np.flatnonzero(self._is_nominal).tolist()
         return self._codes.add(vocabulary, [(numbers[column], *value) for column, *value in missing])
 
-    def reserve_event(self, label: int) -> None:
-        """Make room for a single event of this class, whose attributes are known."""
+    def reserve_event(self) -> None:
+        """Make room for the nodes of a single event; one of a new attribute or class needs a batch."""
         for table in self._tables:
-            table.reserve(0, 0, label + 1)
+            table.reserve(0, 0, 0)
 
     def most_kept(self, classes: int, attributes: int, most: int) -> int:
         """Return how many events of this size are explained at once, with `most` numbers that are kept."""

@@ -195,3 +195,15 @@ def test_draws_do_not_depend_on_what_was_only_predicted():
     some, _ = learned(events, labels_of_some, trees=2)
     others, _ = learned(ForestEvents(*(a[is_learned] for a in events)), labels[is_learned], trees=2)
     assert_equal_states(some, others)
+
+
+def test_the_scale_of_numbers_close_together_is_one_that_a_state_may_have():
+    """Each number counts in mean deviations; so small a mean is one of a constant."""
+    for spread in (1e-32, 1e-31, 1e-30, 1e-29, 1e-28):
+        numbers = np.random.default_rng(3).uniform(0.0, spread, size=(400, 1)).astype(np.float32)
+        events = ForestEvents(numbers, np.zeros((400, 0), dtype=np.int32))
+        forest, _ = learned(events, np.arange(400) % 2)
+        again = ForestTable(1, forest.memory, forest.seed)
+        again.load(state_of(forest), 1, 0, 2)
+        assert_equal_states(forest, again)
+        assert (forest.arrays.size[0] > 1) == (spread > 1e-30)

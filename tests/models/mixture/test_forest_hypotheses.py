@@ -125,6 +125,16 @@ def test_a_snapshot_continues_with_the_same_bits():
     assert digest(again) == digest(model)
 
 
+def test_an_event_without_attributes_teaches_a_restored_forest_nothing():
+    """Its tables have no spare rows, so that a single event asks for room first."""
+    model = mixture(SINGLE["default"])
+    model.learn_many([{}] * 20, list("ab") * 10)
+    again = mixture(SINGLE["default"]).load_state(*through_a_snapshot(model))
+    for each in (model, again):
+        each.learn_one({}, "b")
+    assert digest(again) == digest(model)
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])  # noqa: S301  written here
 def test_a_copy_goes_on_with_the_same_bits(copied):
     """Copied while the nodes have room for further events."""
