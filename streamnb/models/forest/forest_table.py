@@ -133,7 +133,7 @@ class ForestTable(Growable):
         used = self._words[: self._size[NODES]]
         copied = aside(used[part] for part in blocks(len(used), used[:1].nbytes))
         state = {
-            "size": self._size.copy(),
+            "size": self._size[:MOST].copy(),  # the rest is of the memory, not of the stream
             "roots": self._roots.copy(),
             "spread": self._spread.copy(),
             "scales": self._scales.copy(),
@@ -144,12 +144,12 @@ class ForestTable(Growable):
     def load(self, arrays: Mapping[str, Array], numbers: int, nominals: int, classes: int) -> None:
         """Replace the state. Raises SnapshotError if it is invalid for these attributes and classes."""
         size = np.ravel(arrays.get("size", 0))
-        A, B, C = size[NUMBERS : CLASSES + 1] if size.shape == self._size.shape else (0, 0, 0)
-        most = np.array([_MOST_NODES, MOST_WEIGHT, numbers, nominals, stepped(classes), _MOST_NODES])
+        A, B, C = size[NUMBERS : CLASSES + 1] if size.size == MOST else (0, 0, 0)
+        most = np.array([_MOST_NODES, MOST_WEIGHT, numbers, nominals, stepped(classes)])
         found = checked(
             arrays,
             {
-                "size": whole(*self._size.shape, low=0, high=most),
+                "size": whole(MOST, low=0, high=most),
                 "roots": whole(self.trees, low=NONE, high=np.size(arrays["words"], 0) - 1, dtype=np.int32),
                 "spread": real(int(A), DEVIATION + 1, low=np.array([0.0, -LARGE, 0.0])),
                 "scales": real(int(A), low=0.0, high=_MOST_SCALE, dtype=np.float32),
@@ -159,7 +159,7 @@ class ForestTable(Growable):
         width = found["words"].shape[1]
         reject("size", found["size"][NODES] != len(found["words"]), "not the number of nodes")
         check_trees(found["words"], found["roots"], found["size"])
-        self._size, self._roots = found["size"].copy(), found["roots"].copy()
+        self._size[:MOST], self._roots = found["size"], found["roots"].copy()
         self._spread, self._scales = found["spread"].copy(), found["scales"].copy()
         self._words = found["words"].copy()
         self._size[MOST] = self._most(width) if width > COUNTS else 0

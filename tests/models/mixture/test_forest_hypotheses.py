@@ -109,6 +109,8 @@ def test_a_forest_stays_within_its_share_of_a_budget():
     part = model.memory_use.parts["forests"]
     assert part.most == (2 << 20) // 32
     assert part.most - 2000 < part.taken <= part.most
+    free = mixture(SINGLE["default"]).load_state(*model.state())
+    assert digest(free) == digest(model), "the budget is no part of the state"
     model.keep_within(1 << 20)
     model.learn_many(*zip(*events[2000:], strict=True))
     assert model.memory_use.parts["forests"].taken == part.taken, "no node is split, and none is dropped"
