@@ -443,7 +443,7 @@ GRADIENTS = {
     "weight": (one("feature_weights", WEIGHT, lambda v: v + np.float32(1e-6)), "feature_weights["),
     "squares": (one("feature_weights", (W7, 1, 0), lambda v: v * 2), "feature_weights["),
     "bias": (one("bias", (1, 0, 0), lambda v: v * (1 + 1e-15)), "bias[1, 0, 0]"),
-    "power": (one("powers", (2, 0), lambda v: v * (1 + 1e-15)), "powers[2, 0]"),
+    "power": (one("powers", (1, 0), lambda v: v * (1 + 1e-15)), "powers[1, 0]"),
     "curvature": (one("powers", (0, 1), lambda v: v * (1 + 1e-15)), "powers[0, 1]"),
     "opinion": (one("pool_weights", (1, 3), lambda v: v + 1e-16), "pool_weights[1, 3]"),
     "covariance": (
