@@ -147,8 +147,10 @@ class PairModel(Growable):
         before = np.pad(self.counts.sizes, (0, codes.shape[1] - self.counts.sizes.size))
         sizes = np.maximum(before, codes[0] + 1)
         classes = max(self.counts.classes, int(event.labels[0]) + 1)
-        sizes = self._hold(sizes[: np.count_nonzero(sizes)].astype(np.int64), classes)
-        self.counts.reserve(sizes, classes)
+        sizes = sizes[: np.count_nonzero(sizes)].astype(np.int64)
+        if classes > self.counts.classes or not np.array_equal(sizes, self.counts.sizes):  # as in `run`
+            sizes = self._hold(sizes, classes)
+            self.counts.reserve(sizes, classes)
         self.counts.run(event._replace(codes=codes[:, : sizes.size].copy()), reading, _UNASKED)
 
     def state(self) -> State:

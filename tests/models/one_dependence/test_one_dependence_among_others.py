@@ -173,3 +173,22 @@ CONFIGURED = [
 def test_what_it_does_not_have_is_refused(table, said):
     with pytest.raises(ConfigError, match=said):
         load(None, {}, [f"hypotheses=[{table}]"])
+
+
+def test_a_lowered_budget_drops_pairs_at_the_first_event_that_needs_more_room():
+    """However the events are cut: a new value in a batch does not drop pairs before its event."""
+    rng = random.Random(3)
+    events = [({name: f"v{rng.randrange(20)}" for name in "abcdef"}, rng.choice("xy")) for _ in range(420)]
+    events[410][0]["c"] = "new"
+    found = []
+    for step in (1, 20):
+        model = BayesOptimalNB({}, [OneDependence(max_attributes=8)])
+        model.learn_many(*zip(*events[:400], strict=True))
+        before = model._dependence.memory()["pairs"].taken
+        model.keep_within(1 << 20)
+        for i in range(400, 420, step):
+            model.learn_many(*zip(*events[i : i + step], strict=True))
+        part = model.memory_use.parts["pairs"]
+        assert part.taken <= part.most < before
+        found.append(digest(model))
+    assert found[0] == found[1]
