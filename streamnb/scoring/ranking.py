@@ -122,7 +122,9 @@ class OpenValidation(ProgressiveValidation):
             self.observer(probabilities, truths)
         held = np.broadcast_to(held, truths.shape)
         self.newest_losses = self._losses(probabilities, truths, before, held)
-        self._open_losses.append(math.fsum(self.newest_losses.tolist()))
+        losses = self.newest_losses.tolist()
+        total = math.fsum(losses)
+        self._open_losses += [total, math.fsum([*losses, -total])]  # with the rest: equal, however cut
         self._note_improbable(probabilities, truths)
         self._shown = max(self._shown, probabilities.shape[1], int(truths.max(initial=-1)) + 1)
         if self._shown > 2:
