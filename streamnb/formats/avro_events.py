@@ -52,7 +52,7 @@ def avro_events(source: EventSource) -> Iterator[bytes]:
         fields = rows.writer_schema.get("fields") if isinstance(rows.writer_schema, dict) else None
         names = [field["name"] for field in fields or ()]
         if not all(isinstance(name, str) for name in _field_names(rows.writer_schema)):
-            raise TypeError("a field's name is no string")  # noqa: TRY301  as other faults of a schema
+            raise TypeError("the name of a field is not a string")  # noqa: TRY301  as other faults of a schema
     except Exception as error:
         raise LogError(f"is not an Avro container file that can be read: {why(error)}") from error
     if fields is None:

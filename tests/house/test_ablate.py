@@ -11,17 +11,18 @@ from tests.cli.test_commands import answer, write_lines
 from tests.cli.test_commands import streamnb as measure
 
 DEFAULT = {
-    "whole set": 13,
-    "without softmax with pairs": 12,
-    "without softmax": 11,
-    "without byte softmax": 12,
-    "without one dependence": 12,
-    "without pools": 10,
-    "without calibrated pools": 12,
-    "without calibrated naive Bayes": 10,
-    "without binned densities": 12,
+    "whole set": 11,
+    "without softmax with pairs": 10,
+    "without softmax": 9,
+    "without byte softmax": 10,
+    "without one dependence": 10,
+    "without forests": 10,
+    "without pools": 8,
+    "without calibrated pools": 10,
+    "without calibrated naive Bayes": 9,
+    "without binned densities": 10,
     "without plain naive Bayes": 10,
-    "plain naive Bayes alone": 3,
+    "plain naive Bayes alone": 1,
     "single naive Bayes": 0,
 }
 FIGURES = ("accuracy", "log_loss", "calibration_error")
@@ -67,9 +68,9 @@ def test_the_whole_set_and_the_single_model_are_those_of_evaluate(xor, ablation)
 
 
 def test_a_part_that_is_left_out_is_what_the_configuration_would_leave_out(xor, ablation, tmp_path):
-    """The plain ones alone, declared; with the switching rate that the default set has."""
+    """The plain one alone, declared; with the switching rate that the default set has."""
     table = '[[hypotheses]]\nlikelihood = "presence"\nalpha = {}\n'
-    tables = "".join(map(table.format, (1.0, 0.1, 0.01)))
+    tables = table.format(1.0)
     (tmp_path / "plain.toml").write_text(f"[posterior]\nswitching_rate = 1e-4\n{tables}")
     plain = next(v for v in ablation["variants"] if v["variant"] == "plain naive Bayes alone")
     assert figures(plain) == evaluated(xor, "--config", tmp_path / "plain.toml")
@@ -83,7 +84,7 @@ def test_what_only_pairs_can_learn_is_lost_without_them(ablation):
     }  # one dependence and a softmax regression read them
     assert all((accuracy[variant] < 0.6) == (variant in lost) for variant in DEFAULT), accuracy
     losses = [v["log_loss"] for v in ablation["variants"]]
-    assert len(set(losses)) == len(losses), "each is another set"
+    assert len(set(losses[:-1])) == len(losses) - 1, "each is another set; the single model is the plain one"
 
 
 def test_declared_hypotheses_lose_only_what_they_have(xor, tmp_path):

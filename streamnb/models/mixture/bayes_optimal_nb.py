@@ -50,7 +50,6 @@ from streamnb.models.mixture.mixture_single_event import (
     Workspace,
     is_short,
 )
-from streamnb.models.mixture.single_forest import SingleForest
 from streamnb.models.naive_bayes.linear_view import LinearView
 from streamnb.models.naive_bayes.single_event import EncodedEvent, SingleEvents
 from streamnb.models.naive_bayes.single_event_kernel import ModelArrays
@@ -249,19 +248,11 @@ class BayesOptimalNB(LearnedMixture):
         if k < 0 or weight == 0 or event is None or statistics.is_copied:
             return False
         size, missing = self._run_alone(event, k, weight, 0.0)
-        statistics.note_single_event(size)
         if size < 0 and not any(missing) and is_short(event):  # most likely a table is full
             self._reserve_event(event[0].size, event[1].shape[1], event[3].size)
-            self._forests.reserve_event()
             size, missing = self._run_alone(event, k, weight, 0.0)
-            statistics.note_single_event(size)
-        while size < 0 and any(missing):
-            of_pairs, of_forests = missing
-            is_added = not of_pairs or self._dependence.add_codes(statistics, of_pairs)
-            if not (is_added and self._forests.add_codes(statistics.vocabulary, of_forests)):
-                break
+        while size < 0 and any(missing) and self._add_codes(*missing):
             size, missing = self._run_alone(event, k, weight, 0.0)
-            statistics.note_single_event(size)
         if size < 0:
             return False
         self._met += 1
@@ -296,7 +287,10 @@ class BayesOptimalNB(LearnedMixture):
             self.floor,
             self.switching_rate,
         )
-        return self._prepared.run(vocabulary.size, key, event, label, weight, draw, self._arrays_alone)
+        found = self._prepared.run(vocabulary.size, key, event, label, weight, draw, self._arrays_alone)
+        if label >= 0:
+            statistics.note_single_event(found[0])
+        return found
 
     def _arrays_alone(
         self, size: EventSize, former: Workspace | None
@@ -305,12 +299,9 @@ class BayesOptimalNB(LearnedMixture):
         self._reserve(0)
         statistics, plan, learners = self._statistics, self._plan, self._learners
         estimator, state = self._dependence.alone(statistics, len(self._forests))
-        if len(self._forests) and state == NO_ESTIMATOR and self._forests.waits:
-            state = GATED
-        has_forest = len(self._forests) > 0 and state != GATED
-        none = SingleForest.none(len(statistics.classes))
-        alone = self._forests.alone(statistics) if has_forest else none
-        if estimator is None or alone is None or learners.features.is_moving:
+        state = GATED if state == NO_ESTIMATOR and self._forests.waits else state
+        forest = self._forests.alone(statistics, is_gated=state == GATED)
+        if estimator is None or forest is None or learners.features.is_moving:
             return None
         readings, tables, presence = self._readings_now(), self._tables(), self._presence()
         lays = plan.byte_rates.size > 0 and not learners.grams.is_there
@@ -329,9 +320,9 @@ class BayesOptimalNB(LearnedMixture):
             readings=readings,
             plan=plan,
             estimator=estimator,
-            forest=alone,
+            forest=forest,
             secret=process_secret(),
-            choices=np.array([capacity, self._mode, state, lays, has_forest]),
+            choices=np.array([capacity, self._mode, state, lays, len(self._forests) * (state != GATED)]),
             draws=np.zeros(1),
             rate=np.array([self.switching_rate], dtype=np.float64),
             answers=workspace.answers,

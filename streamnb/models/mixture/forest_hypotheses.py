@@ -75,8 +75,8 @@ class ForestOpinions(Growable):
 
     @property
     def waits(self) -> bool:
-        """True if no attribute was learned."""
-        return self._codes.is_gated
+        """True if there are forests, and no attribute was learned."""
+        return len(self) > 0 and self._codes.is_gated
 
     def joints(
         self, encoded: Encoded, statistics: SufficientStatistics, *, learn: bool, keep: bool, waits: bool
@@ -110,8 +110,10 @@ class ForestOpinions(Growable):
             table.run(events, labels, batch.weight, known, found[f], kept.added[f] if keep else None)
         return found, awake, kept
 
-    def alone(self, statistics: SufficientStatistics) -> SingleForest | None:
-        """Return the arrays for single events; None if they need a batch."""
+    def alone(self, statistics: SufficientStatistics, *, is_gated: bool) -> SingleForest | None:
+        """Return the arrays for single events, of none if all are gated; None if they need a batch."""
+        if is_gated or not len(self):
+            return SingleForest.none(len(statistics.classes))
         if len(self) != 1:
             return None
         is_nominal, of_group, of_field = self._columns(statistics.layout)

@@ -281,6 +281,12 @@ class LearnedMixture(CountingModel):
         layout = self._statistics.layout
         self._learners.reserve(K, known, len(layout.fields), features, places, len(layout.groups))
 
+    def _add_codes(self, of_pairs: Sequence[Sequence[int]], of_forest: Sequence[Sequence[int]]) -> bool:
+        """Give codes to values that a single event has first; return False if it needs a batch."""
+        statistics, dependence = self._statistics, self._dependence
+        are_added = not of_pairs or dependence.add_codes(statistics, of_pairs)
+        return are_added and self._forests.add_codes(statistics.vocabulary, of_forest)
+
     def _reserve_event(self, n_bytes: int, items: int, values: int) -> None:
         """Grow every table but the bins by what one event of known classes and attributes may add."""
         statistics, rows = self._statistics, most_tokens(n_bytes, items)[1]
@@ -288,6 +294,7 @@ class LearnedMixture(CountingModel):
         statistics.reserve(rows)
         statistics.reserve_texts(rows)
         self._reserve(2 * most_features_for(rows, items, values))
+        self._forests.reserve_event()
 
     def _presence(self) -> DocumentFrequencyArrays:
         presence = self._statistics.presence

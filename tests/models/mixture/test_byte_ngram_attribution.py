@@ -110,7 +110,8 @@ def test_parts_are_named_by_their_event():
     names = PartNames(model._encode(xs, ["y", "z"]), model.statistics.layout)
     parts = np.array([[3, 4, 0, 1, 5], [2, 3, 4, 0, 5]])
     odds = np.array([[1.0, -2.0, 3.0, 0.0, 0.5], [1.0, 2.0, 0.1, 0.2, 0.3]])
-    first, second = ([*map(tuple, items)] for items in names.items(xs, (parts, odds)))
+    priors = np.array([0.25, np.nan])
+    first, second = ([*map(tuple, items)] for items in names.items(xs, (parts, odds, priors)))
     assert first == [("k", "red", 1.0), ("n", 2.0, -2.0), ("t", "win", 3.0), ("t", "", 0.5)]
     expected = [
         ("t", "\u00e9t\u00e9", 1.0),
