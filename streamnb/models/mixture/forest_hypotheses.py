@@ -7,7 +7,7 @@ is adaptive: its trees cannot be unlearned, and restart with the other adaptive 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -137,19 +137,17 @@ class ForestOpinions(Growable):
         rows = 2 * max(attributes, len(self._codes.coded.codes)) + 2
         return max(1, most // max(1, len(self) * rows * classes))
 
-    def copying(self, aside: Aside) -> tuple[list[dict[str, Any]], dict[str, Array]]:
-        """Return the current state of all forests: JSON-able values, and arrays."""
+    def copying(self, aside: Aside) -> tuple[list[dict[str, Any]], Callable[[], dict[str, Array]]]:
+        """Return the current state of all forests: JSON-able values, and a callable that returns arrays."""
         attributes = self._codes.coded.described()
         described = [
             {"trees": h.trees, "memory": h.memory, "seed": h.seed, "attributes": attributes}
             for h in self._forests
         ]
-        arrays = {
-            f"{f}_{name}": array
-            for f, table in enumerate(self._tables)
-            for name, array in table.copying(aside)().items()
+        copies = [table.copying(aside) for table in self._tables]
+        return described, lambda: {
+            f"{f}_{name}": array for f, copied in enumerate(copies) for name, array in copied().items()
         }
-        return described, arrays
 
     def load(self, described: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array], classes: int) -> None:
         """Replace all state. Raises ValueError for a state of other forests, and SnapshotError."""

@@ -191,11 +191,14 @@ class LearnedMixture(CountingModel):
             type(self).__name__,
             extra,
             {f"{_PREFIX}{name}": array for name, array in arrays.items()}
-            | {f"{_PAIRS}{name}": array for name, array in of_pairs.items()}
-            | {f"{_FORESTS}{name}": array for name, array in of_forests.items()},
+            | {f"{_PAIRS}{name}": array for name, array in of_pairs.items()},
         )
         return MixtureStateCopy(
-            counts, lambda: {f"{_LEARNED}{name}": array for name, array in learned().items()}
+            counts,
+            lambda: (
+                {f"{_LEARNED}{name}": array for name, array in learned().items()}
+                | {f"{_FORESTS}{name}": array for name, array in of_forests().items()}
+            ),
         )
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
