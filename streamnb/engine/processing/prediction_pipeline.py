@@ -105,7 +105,7 @@ class PredictionPipeline:
             unseen = batch.predicted.unseen.tolist()
         return [
             Prediction(
-                id=event_id,
+                id=id_,
                 label=label,
                 probability=None if label is None else probabilities[label],
                 probabilities=probabilities,
@@ -120,10 +120,7 @@ class PredictionPipeline:
                 ts=batch.now,
                 **decided,
             )
-            for event_id, truth, label, (
-                probabilities,
-                rest,
-            ), new, decided, items, prior, weighed, age in zip(
+            for id_, truth, label, (probabilities, rest), new, decided, items, prior, weighed, age in zip(
                 batch.ids,
                 batch.labels,
                 posteriors.labels(),

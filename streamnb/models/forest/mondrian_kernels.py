@@ -303,7 +303,7 @@ def _note_values(forest: Any, numbers: Any) -> None:
 
 
 @inlined
-def _attributes_of(numbers: Any, codes: Any) -> Any:
+def attributes_of(numbers: Any, codes: Any) -> Any:
     """Return one more than the last continuous, and nominal, attribute that an event has."""
     A, B = numbers.size, codes.size
     while A > 0 and numbers[A - 1] != numbers[A - 1]:
@@ -348,9 +348,8 @@ def _learn(forest: Any, numbers: Any, codes: Any, label: Any, units: Any, known:
 
 
 @inlined
-def has_room(forest: Any, numbers: Any, codes: Any, label: Any) -> Any:
-    """Return True if the nodes have an event's attributes and class, and the table has rows for it."""
-    A, B = _attributes_of(numbers, codes)
+def has_room(forest: Any, A: Any, B: Any, label: Any) -> Any:
+    """Return True if the nodes have these attributes and this class, and the table has rows for an event."""
     size, more = forest.size, 2 * forest.roots.size
     fits = size[NUMBERS] >= A and size[NOMINALS] >= B and label < size[CLASSES]
     return fits and (size[NODES] + more > size[MOST] or size[NODES] + more <= forest.words.shape[0])
@@ -385,9 +384,9 @@ def run_forest(
     size = forest.size
     for e in range(first, labels.size):
         numbers, codes = events.numbers[e], events.codes[e]
-        A, B = _attributes_of(numbers, codes)
+        A, B = attributes_of(numbers, codes)
         learns = labels[e] >= 0 and A + B > 0
-        if learns and not has_room(forest, numbers, codes, labels[e]):
+        if learns and not has_room(forest, A, B, labels[e]):
             return e
         numbers, codes = numbers[: size[NUMBERS]], codes[: size[NOMINALS]]
         if joints.shape[0]:

@@ -10,10 +10,11 @@ import numpy as np
 from streamnb.kernels.array_types import Ints
 from streamnb.kernels.jit import kernel
 from streamnb.kernels.structs import struct_type
+from streamnb.kernels.vector_kernels import copy_to, fill
 from streamnb.models.forest.forest_table import ForestTable
-from streamnb.models.forest.mondrian_kernels import has_room, run_forest
+from streamnb.models.forest.mondrian_kernels import attributes_of, has_room, run_forest
 from streamnb.models.forest.node_arrays import ForestArrays, ForestEvents
-from streamnb.models.one_dependence.single_event_codes import CodeArrays, begin_codes, code_items
+from streamnb.models.one_dependence.single_event_codes import CodeArrays, code_items
 from streamnb.values.type_aliases import Codes, Singles
 
 LARGEST = 1e37
@@ -76,9 +77,7 @@ def predict_single(forest: SingleForest, batch: Any, kinds: Any, classes: Any, a
     `classes` int64[K] is the weight of each class, and `adds` whether the event is learned after that.
     """
     numbers, codes = forest.numbers, forest.codes
-    for a in range(numbers.shape[1]):
-        numbers[0, a] = np.nan
-    begin_codes(codes, forest.missing)
+    fill(numbers[0], np.nan)
     is_read = code_items(batch, kinds, forest.tables, adds, forest.missing, codes)
     for v in range(batch.event_values[0], batch.event_values[1]):
         column = forest.tables.fields[batch.value_field[v]]
@@ -89,10 +88,10 @@ def predict_single(forest: SingleForest, batch: Any, kinds: Any, classes: Any, a
         forest.missing[-1, 0] = 0
     if not is_read or forest.missing[-1, 0] > 0:
         return False
-    if adds and not has_room(forest.nodes, numbers[0], codes[0], batch.label[0]):
+    A, B = attributes_of(numbers[0], codes[0])
+    if adds and not has_room(forest.nodes, A, B, batch.label[0]):
         return False
-    for k in range(forest.known.size):
-        forest.known[k] = classes[k]
+    copy_to(forest.known, classes)
     events = ForestEvents(numbers, codes)
     run_forest(0, forest.nodes, events, forest.no_label, batch.weight, forest.known, joints, None)
     return True

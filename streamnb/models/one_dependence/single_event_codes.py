@@ -9,6 +9,7 @@ import numpy as np
 from streamnb.kernels.array_types import Ints
 from streamnb.kernels.jit import inlined, kernel
 from streamnb.kernels.structs import struct_type
+from streamnb.kernels.vector_kernels import fill
 from streamnb.models.one_dependence.value_codes import MISSING, REST, SHIFT
 from streamnb.values.attribute_kinds import NOMINAL
 
@@ -75,16 +76,9 @@ def _put_one(
 
 
 @inlined
-def begin_codes(codes: Any, missing: Ints) -> None:
-    """Begin an event without values."""
-    missing[-1, 0] = 0
-    for a in range(codes.shape[1]):
-        codes[0, a] = MISSING
-
-
-@inlined
 def code_items(batch: Any, kinds: Any, tables: CodeArrays, adds: Any, missing: Ints, codes: Any) -> Any:
-    """Set the codes of the nominal values, see `code_one`; return False if an attribute needs a number."""
+    """Fill the codes of nominal values, see `code_one`; return False if an attribute needs a number."""
+    fill(codes[0], MISSING)
     is_numbered = True
     for item in range(batch.event_items[0], batch.event_items[1]):
         group = batch.item_group[item]
@@ -102,9 +96,9 @@ def code_one(
     """Fill the codes (1, attributes) of the only event of a batch, as `CodeTables.encode` does.
 
     Return False if an attribute needs a number, or a value a code. Then `missing` (attributes + 1, 3) lists
-    the values for `CodeTables.add`, and their number is in its last row. `bits`: uint64, of the values.
+    the values for `CodeTables.add`, and their number is in its last row, 0 before. `bits`: uint64, of the
+    values.
     """
-    begin_codes(codes, missing)
     is_numbered = code_items(batch, kinds, tables, adds, missing, codes)
     for v in range(batch.event_values[0], batch.event_values[1]):
         field = np.int64(batch.value_field[v])

@@ -87,6 +87,13 @@ class Site:
         self.program.run("topics", "create")
         self.learn()
 
+    def recreated(self, name):
+        """Delete a topic of a stream that was learned, and create it anew."""
+        self.journalled()
+        with self.log() as log:
+            delete_topic(log, self.program.topics[name])
+        self.program.run("topics", "create")
+
     def run(self, *more, **options):
         return self.program.start("run", "--until-end", *more, **options).finish()
 
@@ -138,10 +145,7 @@ def another_model(site):
 
 
 def journal_deleted(site):
-    site.journalled()
-    with site.log() as log:
-        delete_topic(log, site.program.topics["journal"])
-    site.program.run("topics", "create")
+    site.recreated("journal")
     yield site.run(), "JournalError", "streamnb "
 
 
@@ -172,10 +176,7 @@ def replay_without_events(site):
 
 
 def events_recreated(site):
-    site.journalled()
-    with site.log() as log:
-        delete_topic(log, site.program.topics["events"])
-    site.program.run("topics", "create")
+    site.recreated("events")
     yield site.run(), "JournalError", "streamnb run --accept-loss"
 
 
