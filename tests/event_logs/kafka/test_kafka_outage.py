@@ -120,9 +120,9 @@ class Proxy:
                 if trap is not None and int.from_bytes(request[4:6], "big") == trap.request:
                     self.trap = None
                     silent.set()
+                    trap.sprung.set()  # before its effect can be seen from elsewhere
                     if trap.arrives:
                         yield request
-                    trap.sprung.set()
                     if trap.ends:
                         return
                 elif not silent.is_set():
@@ -395,7 +395,7 @@ def test_a_commit_that_is_cut_at_any_step_is_made_once(make, cluster, settings):
             cluster.proxy.trap = trap
             produce(log, RAWS[(number - 1) * BATCH : number * BATCH], program.topics["events"])
             until(lambda n=number: len(read_topic(log, program.topics["predictions"])) >= n * BATCH)
-            assert trap is None or trap.sprung.is_set()
+            assert trap is None or trap.sprung.is_set(), vars(trap)
             assert learner.is_going(), learner.said()
     learner.stop().output()
     prove_exactly_once(program, RAWS[: (len(TRAPS) + 2) * BATCH])
