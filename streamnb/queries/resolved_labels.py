@@ -84,7 +84,9 @@ class ResolvedLabels:
 
     def disagreeing(self, event_id: str, in_event: str | None) -> bool:
         """Return True if the sources of an event have different labels."""
-        said = {one.label for one in self._labels.get(event_id, ()) if not self._voids.cover(one)}
+        if event_id not in self._labels:
+            return False
+        said = {one.label for one in self._labels[event_id] if not self._voids.cover(one)}
         return len((said | {in_event}) - {None}) > 1
 
     def label(self, event_id: str, in_event: str | None, known: tuple[SourceLabel, ...] = ()) -> str | None:
@@ -93,7 +95,7 @@ class ResolvedLabels:
         `known` are further labels, such as from records that were not added.
         """
         if known or event_id not in self._labels:
-            return self._in_force(event_id, in_event, known)
+            return self._in_force(event_id, in_event, known) if known else in_event
         resolved = self._resolved.get(event_id)
         if resolved is None or resolved[0] != in_event:
             resolved = self._resolved[event_id] = in_event, self._in_force(event_id, in_event, ())

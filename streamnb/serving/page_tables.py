@@ -54,7 +54,9 @@ def filter_form(path: str, *fields: Markup | None, title: str) -> Markup:
     )
 
 
-def page_links(path: str, asked: Asked, after: str | None, note: str = "") -> Markup | None:
+def page_links(
+    path: str, asked: Asked, after: str | None, note: str = "", older: str = "Older"
+) -> Markup | None:
     """Return links to the first and the next page of a table; None if it has only one.
 
     Args:
@@ -62,14 +64,15 @@ def page_links(path: str, asked: Asked, after: str | None, note: str = "") -> Ma
         asked: the present query.
         after: cursor of the next page; None if there is none.
         note: note on the limits of the table.
+        older: text of the link to the next page.
     """
     if after is None and "after" not in asked:
         return tag("p", note, class_="soft") if note else None
     kept = {name: value for name, value in asked.items() if name != "after" and value}
     first = link("Newest", path, kept) if "after" in asked else None
-    older = link("Older", path, {**kept, "after": after}) if after is not None else None
+    following = link(older, path, {**kept, "after": after}) if after is not None else None
     parts = [tag("span", note, class_="soft")] if note else []
-    return tag("nav", first, " ", older, " ", *parts, aria_label="Pages", class_="pages")
+    return tag("nav", first, " ", following, " ", *parts, aria_label="Pages", class_="pages")
 
 
 def link(text: object, path: str, query: Mapping[str, str] | None = None, **attributes: object) -> Markup:

@@ -14,7 +14,7 @@ from streamnb.formats.codec import decode_prediction
 from streamnb.queries.resolved_labels import ResolvedLabels
 
 
-class QueueFields(msgspec.Struct):
+class QueueFields(msgspec.Struct, gc=False):
     """The fields by which a queue chooses predictions."""
 
     id: str
@@ -134,7 +134,14 @@ class PredictionBlocks:
 
 
 class PredictionPage(NamedTuple):
-    """Predictions, newest first, and the cursor of the next page; None if there is none."""
+    """A page of the predictions that a filter admits.
+
+    Attributes:
+        rows: the predictions, newest first.
+        after: cursor of the next page; None if there is none.
+        n_searched: number of the newest predictions that this page and those before it have searched.
+    """
 
     rows: list[Prediction]
     after: int | None
+    n_searched: int

@@ -109,18 +109,25 @@ class PredictionTable:
         before = int(after) if after.isdecimal() and len(after) < 16 else None
         page = self._watch.prediction_page(wanted, before, ROWS)
         n = self._watch.n_seen
-        if not page.rows and page.after is None:
-            yield missing("No such prediction among those read." if n else "No predictions yet.")
-            if (links := page_links(PATH, asked, None)) is not None:
+        is_cut = page.after is not None and len(page.rows) < ROWS
+        cursor = None if page.after is None else str(page.after)
+        links = page_links(PATH, asked, cursor, older="Search further" if is_cut else "Older")
+        if not page.rows:
+            if is_cut:
+                yield missing(f"No such prediction among the newest {page.n_searched:,} of {n:,}.")
+            else:
+                yield missing("No such prediction among those read." if n else "No predictions yet.")
+            if links is not None:
                 yield links
             return
         told = f"The newest of {n:,}; the list stands still while you point at it or are in it."
+        if is_cut:
+            told += f" The newest {page.n_searched:,} were searched."
         if wanted.ids is not None:
             told += " Texts and tenants are searched in the newest 5,000 events."
         yield tag("p", told, class_="soft")
         yield tag("div", *(tag("span", name) for name in _HEADS), class_="heads")
         yield tag("ul", *(self._row(one) for one in page.rows), class_="rows", data_hold=True)
-        links = page_links(PATH, asked, None if page.after is None else str(page.after))
         if links is not None:
             yield links
 

@@ -46,7 +46,7 @@ _SILENT_SECONDS = 4.0  # a learner that runs shows itself each second
 _OLD_SECONDS = 15.0  # since the last look at it
 _LETTER_BYTES = 300
 _RATE_SECONDS = 10.0
-_MOST_FILTERED = 100_000  # predictions that one page of a table looks through
+_MOST_FILTERED = 10_000  # predictions that one page of a table searches, so that each takes as long
 
 
 class RecentDeadLetter(NamedTuple):
@@ -212,7 +212,7 @@ class RecentRecords(FollowerThread):
                     rows += decoded_predictions([one.raw])
                 if len(rows) == limit:
                     break
-        return PredictionPage(rows, self._n_predictions - place if place < len(self._seen) else None)
+        return PredictionPage(rows, self._n_predictions - place if place < len(self._seen) else None, place)
 
     def prediction(self, id_: str) -> Prediction | None:
         """Return the newest prediction of an event. Needs the lock."""
@@ -360,6 +360,7 @@ class RecentRecords(FollowerThread):
             self._evict_prediction()
         one = RecentPrediction(found.id, found.label, found.truth, record.value)
         self._seen.append(one)
+        self.review_queue.add(one.raw)
         self._by_id[one.id] = one
         self._seen_bytes += len(record.value)
         while self._seen_bytes > _PREDICTION_BYTES:

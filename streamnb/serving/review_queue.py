@@ -45,22 +45,33 @@ class ReviewQueue:
 
     def __init__(self, seen: deque[RecentPrediction], labels: ResolvedLabels) -> None:
         self._seen, self._labels = seen, labels
+        # One for each prediction, oldest first; None for a record of another program.
+        self._fields: deque[QueueFields | None] = deque(maxlen=MOST_QUEUED)
         self._written: dict[str, tuple[str | None, float]] = {}  # id -> its label, and when it was written
+
+    def add(self, raw: bytes) -> None:
+        """Add the newest prediction, which is also the last one of those seen."""
+        found = None
+        with suppress(msgspec.MsgspecError):
+            found = queue_fields_of(raw)
+        self._fields.append(found)
 
     def best(self, name: str, limit: int) -> list[Prediction]:
         """Return the predictions to review next, of each event the newest.
 
         Events that were labelled on the page are done, except those on which sources disagree.
+        All fields are looked at, so that a queue with one prediction takes as long as a full one.
         """
-        newest: dict[str, tuple[float, int, QueueFields, bytes]] = {}
-        for n, one in enumerate(islice(reversed(self._seen), MOST_QUEUED)):
-            if one.id not in newest:
-                with suppress(msgspec.MsgspecError):  # a record of another program
-                    found = queue_fields_of(one.raw)
-                    newest[one.id] = _order(name, found), n, found, one.raw
-        ordered = sorted(newest.values(), key=lambda item: item[:2])
-        queued = (raw for _, _, found, raw in ordered if self._is_queued(name, found))
-        return list(islice(decoded_predictions(queued), limit))
+        known: set[str] = set()
+        queued: list[tuple[float, int]] = []
+        newest = list(islice(reversed(self._seen), MOST_QUEUED))
+        for n, found in enumerate(islice(reversed(self._fields), len(newest))):
+            if found is not None and found.id not in known:
+                known.add(found.id)
+                if self._is_queued(name, found):
+                    queued.append((_order(name, found), n))
+        raws = (newest[n].raw for _, n in sorted(queued))
+        return list(islice(decoded_predictions(raws), limit))
 
     def note_written(self, event_id: str, label: str | None) -> None:
         """Note a label that the page has written, before it is read; None undoes it."""
@@ -75,23 +86,24 @@ class ReviewQueue:
         return label is not None
 
     def _is_queued(self, name: str, found: QueueFields) -> bool:
-        """Return whether a prediction is in a queue; what is asked last takes longest."""
-        labels = self._labels
+        """Return whether a prediction is in a queue; the slowest condition comes last."""
         if name == "disagree":
-            return labels.disagreeing(found.id, found.truth)
-        is_in = {
-            "unsure": found.probability is not None,
-            "undecided": found.decision is None,
-            "new": found.unseen is not None and found.unseen > 0.0,
-        }.get(name, True)
-        if not is_in or self._is_reviewed(found.id):
+            return self._labels.disagreeing(found.id, found.truth)
+        if (
+            (name == "unsure" and found.probability is None)
+            or (name == "undecided" and found.decision is not None)
+            or (name == "new" and (found.unseen or 0.0) <= 0.0)
+        ):
             return False
-        if name not in {"unsure", "new", "wrong"}:
-            return True
-        label = labels.label(found.id, found.truth)
-        return label not in {None, found.label} if name == "wrong" else label is None
+        if name in {"unsure", "new", "wrong"}:
+            label = self._labels.label(found.id, found.truth)
+            if (label in {None, found.label}) if name == "wrong" else (label is not None):
+                return False
+        return not self._is_reviewed(found.id)
 
 
 def _order(name: str, found: QueueFields) -> float:
     """Return the place of a prediction in a queue, the least first."""
-    return {"unsure": found.probability or 0.0, "new": -(found.unseen or 0.0)}.get(name, -found.ts)
+    if name == "unsure":
+        return found.probability or 0.0
+    return -(found.unseen or 0.0) if name == "new" else -found.ts
