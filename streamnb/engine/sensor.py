@@ -105,8 +105,11 @@ class Sensor:
     def followed(self, behind: int) -> None:
         """Observe, about once a second, the maximum lag of a replica in journal records."""
 
-    def stood_by(self, behind: int | None) -> None:
-        """Observe, about once a second, a standby's lag in journal records; None if it cannot take over."""
+    def stood_by(self, behind: int | None, record: int) -> None:
+        """Observe, about once a second, a standby's lag in journal records, and the last one that it learned.
+
+        The lag is None if the standby cannot take over.
+        """
 
     def configured(self, config_hash: str) -> None:
         """Observe the hash of the semantic configuration under which this process learns or would learn."""

@@ -43,6 +43,10 @@ class JournalFollower(Protocol):
         """Journal records that it has not processed; None if it could not take over."""
 
     @property
+    def journal_record(self) -> int:
+        """Number of the last journal record that it has learned; -1 while it has no state."""
+
+    @property
     def config_hash(self) -> str:
         """Hash of the configuration that a takeover would bring; empty while unknown."""
 
@@ -92,7 +96,7 @@ class Leadership:
                         standby.begin()
                 reported = str(error)
                 if standby is not None:
-                    sensor.stood_by(standby.behind)
+                    sensor.stood_by(standby.behind, standby.journal_record)
                     if standby.config_hash:
                         sensor.configured(standby.config_hash)
                 time.sleep(_RETRY_SECONDS)

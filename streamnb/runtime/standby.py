@@ -15,9 +15,9 @@ from streamnb.engine.journal.job_identity import JobIdentity
 from streamnb.engine.journal.journal_history import last
 from streamnb.engine.journal.recovery import JournalTail, standing
 from streamnb.engine.ports import Log
-from streamnb.errors import SnapshotError, StreamnbError
+from streamnb.errors import SnapshotError, StreamnbError, Unavailable
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime import context, factories
+from streamnb.runtime import context, factories, log_follower
 from streamnb.runtime.leadership import HandedOver
 from streamnb.runtime.log_follower import FollowerThread, ShortOutages
 from streamnb.runtime.snapshot_writer import SnapshotInProgress
@@ -30,11 +30,28 @@ _LOOK_SECONDS = 1.0
 _PATIENCE_FACTOR = 1.25  # a learner that shares the folder saves first
 
 
+class StandbyOutages(ShortOutages):
+    """Policy that waits longer if giving up would lose the state of a standby.
+
+    Args:
+        keeps_waiting: returns True to wait for the log, given the error and the seconds since the first one.
+    """
+
+    def __init__(self, keeps_waiting: Callable[[Unavailable, float], bool]) -> None:
+        self._keeps_waiting = keeps_waiting
+
+    def unreachable(self, error: Unavailable, seconds: float) -> None:
+        """Return to keep waiting, or raise."""
+        if not self._keeps_waiting(error, seconds):
+            super().unreachable(error, seconds)
+
+
 class Standby(FollowerThread):
     """Follows the journal of the active learner in a thread, until `hand_over` or `close`.
 
     After a failure it begins again: from the newest snapshot of the folder, which another process may have
-    brought. While it fails, a takeover would probably fail too.
+    brought. While it fails, a takeover would probably fail too. The state outlasts an outage of the log,
+    which may no longer hold the events by which the state could be learned again.
 
     Args:
         config: of the learner; its kernels are ready.
@@ -56,6 +73,12 @@ class Standby(FollowerThread):
     def behind(self) -> int | None:
         """Journal records that it had to process at its last look; None while it does not follow."""
         return None if self._tail is None or self.problem else self._behind
+
+    @property
+    def journal_record(self) -> int:
+        """Number of the last journal record that it has learned; -1 while it has no state."""
+        tail = self._tail
+        return -1 if tail is None else tail.checkpoint.n
 
     @property
     def config_hash(self) -> str:
@@ -100,8 +123,8 @@ class Standby(FollowerThread):
         return not (self._stopping or self._is_last_turn)
 
     def open_log(self) -> Log:
-        """Open the log; wait only some seconds for it."""
-        return context.existing_log(self.config, ShortOutages())
+        """Open the log; wait only some seconds for it, unless there is a state."""
+        return context.existing_log(self.config, StandbyOutages(self._keeps_state))
 
     def rest(self) -> None:
         """Wait some seconds, unless the state must be handed over."""
@@ -154,7 +177,7 @@ class Standby(FollowerThread):
                 self._behind = max(0, self._behind - 1)
                 saves.look(is_floor=tail.checkpoint.origin.floor == record.n)
                 began = time.monotonic()
-            if self._tail is None:
+            if self._tail is None or self.problem:
                 n = tail.checkpoint.n
                 text = f"this standby follows the learner, at journal record {n}"
                 self._tell(Message("standby-follows", text, journal=n))
@@ -164,6 +187,15 @@ class Standby(FollowerThread):
                 return
             saves.look()
             time.sleep(_IDLE_SECONDS)
+
+    def _keeps_state(self, error: Unavailable, seconds: float) -> bool:
+        """Return True if the state must outlast an outage, for as long as a learner waits; report it once."""
+        if self._tail is None or self._stopping or seconds >= self.config.kafka.give_up_after:
+            return False
+        if seconds > log_follower.PATIENCE_SECONDS and not self.problem:
+            self.problem = str(error)
+            self._tell(self.failure_message(error))
+        return True
 
     def _check(self) -> None:
         if self._stopping:

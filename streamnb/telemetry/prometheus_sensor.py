@@ -239,12 +239,13 @@ class PrometheusSensor(Sensor):
         with self._lock:
             self._behind.set(behind)
 
-    def stood_by(self, behind: int | None) -> None:
-        """Store the standby's lag, and if it could take over."""
+    def stood_by(self, behind: int | None, record: int) -> None:
+        """Store the standby's lag, what it has learned, and if it could take over."""
         with self._lock:
             self._can_take_over.set(behind is not None)
             if behind is not None:
                 self._behind.set(behind)
+                self._journal.set(record)
 
     def configured(self, config_hash: str) -> None:
         """Store the hash."""

@@ -19,9 +19,10 @@ from streamnb.engine.journal.recovery import continues, recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.processing import processor_state
-from streamnb.errors import JournalError, OtherStream, SnapshotError
+from streamnb.errors import JournalError, OtherStream, SnapshotError, Unavailable
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.persistence.snapshot_folder import SnapshotFolder
-from streamnb.runtime import context, factories, standby
+from streamnb.runtime import context, factories, log_follower, standby
 from streamnb.runtime.standby import Standby
 from tests.support.service import digests
 from tests.support.topics_of_logs import trim
@@ -103,6 +104,7 @@ def test_its_state_is_a_replay_of_the_journal(begun):
     learner, made, heard = begun
     learner.learn(25)
     end = learner.learn(25)
+    until(lambda: made.journal_record == end.n)
     given = made.hand_over(lambda: None)
     assert given.followed.checkpoint == end
     assert given.followed.is_comparable
@@ -195,6 +197,58 @@ def test_its_snapshots_suffice_for_a_recovery(tmp_path):
     with closing(context.existing_log(config)) as log:
         recover(log, SnapshotFolder(tmp_path / "own"), found, factories.identity(config))
     assert digests(found) == replayed(config)
+
+
+@pytest.fixture
+def outage(monkeypatch):
+    """An event; while it is set, the embedded log does not answer, and waits as Kafka's does."""
+    monkeypatch.setattr(log_follower, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(standby, "_AGAIN_SECONDS", 0.1)
+    is_away, offsets = threading.Event(), SqliteLog.offsets
+
+    def answer(log, partition):
+        began = time.monotonic()
+        while is_away.is_set():
+            log._store._patience.unreachable(Unavailable("away"), time.monotonic() - began)
+            time.sleep(0.01)
+        return offsets(log, partition)
+
+    monkeypatch.setattr(SqliteLog, "offsets", answer)
+    return is_away
+
+
+def forget_the_past(config):
+    with closing(context.existing_log(config)) as log:
+        for topic in config.topics.read:
+            (partition,) = log.partitions(topic)
+            trim(log, partition, log.offsets(partition)[1])
+
+
+def test_its_state_outlasts_an_outage_of_the_log(begun, outage):
+    """The log has lost the events, by which the state could be learned again."""
+    _, made, heard = begun
+    expected = replayed(made.config)
+    forget_the_past(made.config)
+    outage.set()
+    until(lambda: made.behind is None)
+    outage.clear()
+    until(lambda: made.behind == 0)
+    assert [message.event for message in heard] == ["standby-follows", "standby-not-ready", "standby-follows"]
+    assert digests(made.hand_over(lambda: None).learner) == expected
+
+
+@pytest.mark.parametrize("give_up_after", ["10m", "0s"])
+def test_an_outage_during_the_takeover_is_waited_for_as_long_as_a_learner_waits(begun, outage, give_up_after):
+    _, made, _ = begun
+    made.reconfigure(configured(made.config.snapshot_folder.parent, f"kafka.give_up_after={give_up_after}"))
+    outage.set()
+
+    def heartbeat():
+        if made.problem:
+            outage.clear()
+
+    given = made.hand_over(heartbeat)
+    assert (given is None) == (give_up_after == "0s")
 
 
 def test_it_does_not_follow_a_learner_whose_outputs_it_cannot_derive(begun, monkeypatch):

@@ -609,12 +609,13 @@ def test_a_standby_is_ready_while_it_follows_and_only_while_it_stands_by():
     sensor = PrometheusSensor()
     sensor.entered(WorkerState.STANDBY)
     assert scrape(sensor)["streamnb_standby_ready",] == 0
-    sensor.stood_by(3)
+    sensor.stood_by(3, 8)
     assert scrape(sensor)["streamnb_standby_ready",] == 1
     assert scrape(sensor)["streamnb_replica_behind_records",] == 3
-    sensor.stood_by(None)
+    assert scrape(sensor)["streamnb_journal_record",] == 8
+    sensor.stood_by(None, -1)
     assert scrape(sensor)["streamnb_standby_ready",] == 0
-    sensor.stood_by(0)
+    sensor.stood_by(0, 9)
     sensor.entered(WorkerState.RECOVERING)
     assert scrape(sensor)["streamnb_standby_ready",] == 0
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import socket
 import time
 from collections import Counter
 from contextlib import ExitStack, closing, suppress
 from typing import NamedTuple
+from urllib.request import urlopen
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
@@ -26,22 +28,26 @@ from tests.support.topics_of_logs import trim
 WORDS = [f"w{i}" for i in range(60)]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])
-def program(request, tmp_path):
-    is_kafka = request.param == "kafka"
-    address = request.getfixturevalue("broker").address if is_kafka else f"sqlite:///{tmp_path / 'log.db'}"
+def program_on(folder, address):
     made = Program(
-        tmp_path,
+        folder,
         address,
         model_keys={"kind": "naive_bayes"},
-        topics={"labels": f"labels-{tmp_path.name}"} | ({} if is_kafka else {"partitions": 1}),
+        topics={"labels": f"labels-{folder.name}"} | ({"partitions": 1} if "://" in address else {}),
         snapshots={"every_events": 40},
         commit={"events": 7},
         log={"session_timeout": "6s"},
     )
     made.run("topics", "create")
-    yield made
-    made.close()
+    return made
+
+
+@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])
+def program(request, tmp_path):
+    is_kafka = request.param == "kafka"
+    address = request.getfixturevalue("broker").address if is_kafka else f"sqlite:///{tmp_path / 'log.db'}"
+    with closing(program_on(tmp_path, address)) as made:
+        yield made
 
 
 class Pair:
@@ -81,6 +87,17 @@ class Pair:
         end = self.program.read("journal")[-1]["positions"]
         sent = {topic: sum(of.values()) for topic, of in end.items()}
         return min(sent[self.program.topics["events"]], sent[self.config.topics.labels])
+
+    def await_copy(self, standby):
+        """Wait until a standby has learned all that the learner has: it could learn nothing later."""
+        newest = self.program.read("journal")[-1]["n"]
+        (address,) = re.findall(r"http://(\S+)/metrics", standby.said())
+        until(lambda: self._learned(address) >= newest, standby.said)
+
+    def _learned(self, address):
+        with urlopen(f"http://{address}/metrics", timeout=30) as answer:
+            found = re.search(r"^streamnb_journal_record (\S+)", answer.read().decode(), re.MULTILINE)
+        return float(found[1])
 
     def forget_the_past(self):
         """Let retention remove every event and label that was learned."""
@@ -130,22 +147,23 @@ class Pair:
 
 def test_a_standby_takes_over_though_no_event_is_left_to_replay(program):
     """Both learners die in turn; retention always overtakes both. Nothing is lost, nothing is repeated."""
-    pair = Pair(program)
-    active = pair.start("one")
+    pair, served = Pair(program), "http.listen=127.0.0.1:0"
+    active = pair.start("one", served)
     until(lambda: program.read("journal"))
-    standby = pair.start("two")
+    standby = pair.start("two", served)
     names = ["one", "two"]
     for turn in range(3):
         pair.send(130)
         standby.await_word("this standby follows the learner")
         pair.send(30)
+        pair.await_copy(standby)
         pair.forget_the_past()
         active.kill()
         pair.send(30)  # whose predictions and lessons come from the other
         assert standby.is_going(), standby.said()
         shutil.rmtree(program.folder / names[turn % 2], ignore_errors=True)
         shutil.copytree(program.folder / names[1 - turn % 2], program.folder / names[turn % 2])
-        active, standby = standby, pair.start(names[turn % 2])
+        active, standby = standby, pair.start(names[turn % 2], served)
         standby.await_word("this standby follows the learner")
     assert active.stop().process.returncode == 0, active.said()
     standby.stop()
@@ -226,6 +244,28 @@ def test_it_says_what_its_takeover_would_change_and_ends_where_it_could_not_take
     learner.stop()
 
 
+@pytest.mark.storm
+def test_a_standby_keeps_its_state_while_the_broker_stands_still(tmp_path, lone_broker):
+    """Longer than a request waits; retention has removed what was learned, and there is no snapshot."""
+    with closing(program_on(tmp_path, lone_broker.address)) as program:
+        pair, sets = Pair(program), ["snapshots.every_events=1000000", "http.listen=127.0.0.1:0"]
+        active = pair.start("one", *sets)
+        until(lambda: program.read("journal"))
+        standby = pair.start("two", *sets)
+        standby.await_word("this standby follows the learner")
+        pair.send(30)
+        pair.await_copy(standby)
+        pair.forget_the_past()
+        lone_broker.nodes[0].pause()
+        standby.await_word("this standby cannot take over now: the Kafka cluster does not answer")
+        lone_broker.nodes[0].resume()
+        until(lambda: standby.said().count("this standby follows the learner") == 2, standby.said)
+        active.kill()
+        pair.send(10)
+        assert standby.stop().process.returncode == 0, standby.said()
+        pair.check("two")
+
+
 class Seat(NamedTuple):
     """A learner with a disk and an address for metrics."""
 
@@ -277,6 +317,7 @@ class Trial:
 
     def kill_one(self):
         """Let retention overtake both, and kill either; note how long no learner learns."""
+        self.pair.await_copy(self.standby.process)
         self.pair.forget_the_past()
         is_active = self.rng.random() < 0.6
         victim = self.active if is_active else self.standby
