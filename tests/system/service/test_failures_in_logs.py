@@ -17,7 +17,9 @@ from kafka import KafkaAdminClient
 from streamnb import config as configuration
 from streamnb.cli.parser import build_parser
 from streamnb.engine.ports import NewRecord, Partition
+from streamnb.event_logs.sqlite.sqlite_store import OFFSET_BITS
 from streamnb.runtime import context
+from streamnb.runtime.next_commands import commands_in
 from streamnb.values.message_names import MESSAGES
 from tests.brokers.tool import run_tool
 from tests.support.program import Program, until
@@ -46,6 +48,8 @@ def save_aside(*_, **__):
     return future
 SnapshotFolder.save_aside = save_aside
 """
+
+DISK_HAS_64_KB = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))"
 
 
 class Site:
@@ -106,6 +110,13 @@ class Site:
     def write_foreign(self):
         with self.log() as log, log._store.transaction("IMMEDIATE"):
             log._store.insert([NewRecord(self.program.topics["journal"], None, b"foreign")], 0.0)
+
+    def journal_record(self, n):
+        """Return the place of a journal record in the file, and the record."""
+        with self.log() as log:
+            journal = Partition(self.program.topics["journal"], 0)
+            place = log._store.offset_range(journal).partition_id << OFFSET_BITS | n
+            return place, log.read(journal, n, 1)[0].value
 
     def snapshots(self):
         return sorted((self.folder / "snapshots").glob("snapshot-*.snb"))
@@ -206,6 +217,51 @@ def snapshot_of_another_journal(site):
         shutil.copytree(segments, site.folder / "snapshots" / "segments", dirs_exist_ok=True)
     shutil.copy(theirs, own.with_name(theirs.name))
     yield site.run(), "JournalError", "streamnb "
+
+
+def disk_full(site):
+    """As a limit of the size of a file, which SQLite meets as it meets a full disk."""
+    site.journalled()
+    site.feed(200)
+    yield site.run(first=DISK_HAS_64_KB), "OperationalError", "streamnb doctor"
+
+
+def journal_record_altered(site):
+    site.journalled()
+    place, value = site.journal_record(3)
+    altered = value.replace(b'"count":5', b'"count":4')
+    assert altered != value
+    with site.log() as log, log._store.transaction("IMMEDIATE"):
+        log._store.db.execute("UPDATE records SET value = ? WHERE place = ?", (altered, place))
+    shutil.rmtree(site.folder / "snapshots")
+    yield site.run(), "JournalError", "streamnb "
+
+
+def journal_record_duplicated(site):
+    site.journalled()
+    _, value = site.journal_record(3)
+    with site.log() as log, log._store.transaction("IMMEDIATE"):
+        log._store.insert([NewRecord(site.program.topics["journal"], None, value)], 0.0)
+    yield site.run(), "JournalError", "streamnb journal skip"
+    assert site.run().process.returncode == 0
+
+
+def journal_emptied(site):
+    site.journalled()
+    with site.log() as log:
+        journal = Partition(site.program.topics["journal"], 0)
+        trim(log, journal, log.offsets(journal)[1])
+    yield site.run(), "JournalError", "streamnb doctor"
+
+
+def election_lost(site):
+    """A command that needs to be the learner, while another process is."""
+    site.journalled()
+    n = site.program.read("journal")[-2]["n"]
+    learner = site.learner()
+    flags = "--to", str(n), "--without-return"
+    yield site.program.start("snapshot", "rollback", *flags).finish(), "NotElected", "streamnb doctor"
+    learner.stop()
 
 
 def unexpected_error(site):
@@ -393,6 +449,54 @@ def reload_refused(site):
     yield "reload-refused", learner, {"keys": ["http.listen"]}
 
 
+def metrics_not_served(site):
+    site.journalled()
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        learner = site.run("--set", "http.listen={}:{}".format(*taken.getsockname()))
+    yield "metrics-not-served", learner, {}
+
+
+def mirror_unreachable(site):
+    """A folder that was mounted is gone."""
+    site.journalled()
+    mirror = site.folder / "mirror"
+    learner = site.learner("--set", f"snapshots.mirror=file://{mirror}")
+    shutil.rmtree(mirror)
+    mirror.write_text("")
+    site.feed()
+    until(lambda: "snapshot-mirror-fails" in learner.said() or not learner.is_going(), learner.said)
+    assert learner.stop().process.returncode == 0
+    yield "snapshot-mirror-fails", learner, {}
+
+
+def memory_nearly_full(site):
+    site.program.run("topics", "create")
+    words = [" ".join(f"w{i}x{j}" for j in range(400)) for i in range(60)]
+    events = [
+        json.dumps({"id": f"e{i}", "text": text, "label": "a"}).encode() for i, text in enumerate(words)
+    ]
+    with site.log() as log:
+        log.append([NewRecord(site.program.topics["events"], None, event) for event in events])
+    learner = site.program.start("run", "--set", "memory.budget=1MB")
+    until(lambda: "memory-nearly-full" in learner.said() or not learner.is_going(), learner.said)
+    learner.stop()
+    yield "memory-nearly-full", learner, {"part": "words"}
+
+
+def stream_stopped(site):
+    site.program.file.write_text(
+        site.program.file.read_text() + '[[monitors]]\nname = "quiet"\nkind = "no-events"\nafter = "1s"\n'
+    )
+    site.config = configuration.load(site.program.file, {}, [])
+    site.journalled()
+    learner = site.learner()
+    until(lambda: "monitor-alert" in learner.said() or not learner.is_going(), learner.said)
+    learner.stop()
+    yield "monitor-alert", learner, {"monitor": "quiet", "kind": "no-events", "state": "raised", "count": 1}
+
+
 def transaction_left_open(site):
     site.journalled()
     producer = Producer({"bootstrap.servers": site.address, "transactional.id": f"open-{site.program.model}"})
@@ -412,7 +516,8 @@ ENDS = [
     wrong_key, wrong_file, port_taken, configuration_refused, another_model, journal_deleted,
     foreign_record_at_the_end, events_trimmed, replay_without_events, events_recreated, every_snapshot_damaged,
     snapshot_of_another_journal, unexpected_error, learner_frozen, log_unreachable, log_deleted_under_a_learner,
-    journal_deleted_under_a_learner,
+    journal_deleted_under_a_learner, disk_full, journal_record_altered, journal_record_duplicated, journal_emptied,
+    election_lost,
 ]  # fmt: skip
 ON_KAFKA = [
     topics_missing, learner_frozen, log_unreachable, output_topic_deleted_under_a_learner, stranger_in_the_group,
@@ -420,7 +525,8 @@ ON_KAFKA = [
 ]  # fmt: skip
 CONTINUES = [
     call_hangs, one_snapshot_damaged, snapshot_not_kept, foreign_record, log_locked_for_a_while, loss_accepted,
-    standby_not_ready, reload_refused, journal_trimmed_under_a_learner,
+    standby_not_ready, reload_refused, journal_trimmed_under_a_learner, metrics_not_served, mirror_unreachable,
+    memory_nearly_full, stream_stopped,
 ]  # fmt: skip
 
 
@@ -487,8 +593,8 @@ def warned_as_it_says(site, failure):
         found = next(one for one in lines_of(command) if one["event"] == event)
         assert found["level"] == MESSAGES[event], found
         assert {name: found.get(name) for name in fields} == fields
-        if "command" in found:
-            runs(site, found["command"])
+        for line in {*commands_in(found["message"]), *filter(None, [found.get("command")])}:
+            runs(site, line)
 
 
 @pytest.mark.parametrize("failure", CONTINUES, ids=lambda failure: failure.__name__)
