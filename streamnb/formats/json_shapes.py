@@ -82,21 +82,22 @@ def sniff_shape(start: bytes, columns: CsvColumns) -> JsonShape:
     if not (columns.makes_ids or columns.leaves_out_dates or columns.flat is not None):
         return shape
     raws: Iterable[Any] = io.BytesIO(start) if shape.is_lines else _values_of(start, shape.member)
-    objects = []
+    objects: list[dict[str, Any]] = []
     for raw in raws:
         try:
             value = msgspec.json.decode(raw)
         except (ValueError, RecursionError):
             continue
-        objects += [value] if isinstance(value, dict) else []
-        if len(objects) == _LOOKED_AT:
-            break
+        if type(value) is dict:
+            objects.append(value)
+            if len(objects) == _LOOKED_AT:
+                break
     if not objects:
         return shape
     lacks_ids = columns.makes_ids and not any("id" in one for one in objects)
     is_flat = columns.flat is not None and _are_flat(objects, columns.flat)
     features = (
-        objects if is_flat else [one["features"] for one in objects if isinstance(one.get("features"), dict)]
+        objects if is_flat else [inner for one in objects if type(inner := one.get("features")) is dict]
     )
     dates = _dates_in(features) if columns.leaves_out_dates else []
     kept = columns.declared | (columns.flat or frozenset())
@@ -107,6 +108,8 @@ def _dates_in(features: Iterable[dict[str, Any]]) -> list[str]:
     seen: dict[str, FieldSummary] = {}
     others: set[str] = set()  # names with a value that is not a date
     for one in features:
+        if others.issuperset(one):
+            continue
         for name in one.keys() - others:
             value = one[name]
             if value is None:
