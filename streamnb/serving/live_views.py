@@ -6,12 +6,13 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from streamnb.charts import Bar, Markup, Series, bars, joined, line, number, percent, tag
 from streamnb.charts.html_markup import visible
+from streamnb.engine.labels.source_labels import SourceLabel
 from streamnb.engine.processing.named_classes import ranked_by_class
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
 from streamnb.events import AccuracyEstimate, Event, MetricsReport, Prediction
@@ -246,13 +247,22 @@ class PageViews:
             )
         yield self._details(one, event, searched)
 
-    def truth(self, one: Prediction, searched: SearchedLabels | None = None) -> tuple[Markup, str | None]:
-        """Return the label in force as far as it is known here, and the same label if it arrived separately.
+    def truths(
+        self, found: Sequence[Prediction], searched: SearchedLabels | None = None
+    ) -> list[tuple[Markup, str | None]]:
+        """Return each label in force as far as it is known here, and the label if it arrived separately.
 
         The label may be older than the records that were read. `searched` are labels found in the log.
         """
+        known: Sequence[tuple[SourceLabel, ...] | None] = [None] * len(found)
+        if not self._watch.knows_all_labels:
+            known = self._replica.said_of_all([one.id for one in found])
+        return [self._truth(one, said, searched) for one, said in zip(found, known, strict=True)]
+
+    def _truth(
+        self, one: Prediction, known: tuple[SourceLabel, ...] | None, searched: SearchedLabels | None
+    ) -> tuple[Markup, str | None]:
         watch, labels = self._watch, self._watch.judging
-        known = None if watch.knows_all_labels else self._replica.said_of(one.id)
         is_known = watch.knows_all_labels or known is not None
         if searched is not None and searched.share == 1.0:
             labels, is_known = searched.labels, is_known or searched.is_whole
@@ -292,7 +302,7 @@ class PageViews:
             placeholder="another class",
             aria_label="another class",
         )
-        truth, said = self.truth(one, searched)
+        ((truth, said),) = self.truths([one], searched)
         head = (
             tag("h2", one.id),
             tag("p", truth),

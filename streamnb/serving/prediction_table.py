@@ -127,16 +127,18 @@ class PredictionTable:
             told += " Texts and tenants are searched in the newest 5,000 events."
         yield tag("p", told, class_="soft")
         yield tag("div", *(tag("span", name) for name in _HEADS), class_="heads")
-        yield tag("ul", *(self._row(one) for one in page.rows), class_="rows", data_hold=True)
+        yield tag(
+            "ul", *map(self._row, page.rows, self._forms.truths(page.rows)), class_="rows", data_hold=True
+        )
         if links is not None:
             yield links
 
-    def _row(self, one: Prediction) -> Markup:
+    def _row(self, one: Prediction, told: tuple[Markup, str | None]) -> Markup:
         sure = [tag("bdi", visible(one.label or "")), " ", tag("bdi", percent(one.probability))]
         guess = joined(sure) if one.label else "no class yet"
         what = decided(one)
         shown = joined([guess, " ", tag("span", what, class_="soft")]) if what else guess
-        truth, said = self._forms.truth(one)
+        truth, said = told
         when = tag("span", clock(one.ts), class_="when soft")
         cells = event_link(one.id), when, tag("span", shown, class_="guess"), truth, self.buttons(one, said)
         return tag("li", *cells, data_event=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -136,6 +136,13 @@ class Replica(FollowerThread):
             following = self._following
             late = None if following is None else following.learner.late
             return None if late is None else late.source_labels_of(event_id)
+
+    def said_of_all(self, event_ids: Sequence[str]) -> list[tuple[SourceLabel, ...] | None]:
+        """Return `said_of` of each id, with one search for all."""
+        with self.lock:
+            following = self._following
+            late = None if following is None else following.learner.late
+            return [None] * len(event_ids) if late is None else late.source_labels_of_all(event_ids)
 
     def memory_use(self) -> MemoryUse | None:
         """Return the use of the memory budget; None if no model is loaded, or it is busy. Wakes no model."""

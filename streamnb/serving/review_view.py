@@ -34,8 +34,8 @@ _NO_TEXT = "The message was not found in the log: retention may have removed it,
 class LabelForms(Protocol):
     """Tags and forms of labels, as on the other views."""
 
-    def truth(self, one: Prediction) -> tuple[Markup, str | None]:
-        """Return the label in force as a tag, and the label that arrived separately."""
+    def truths(self, found: Sequence[Prediction]) -> list[tuple[Markup, str | None]]:
+        """Return the label in force of each as a tag, and the label that arrived separately."""
 
     def form(self, one: Prediction, *children: object) -> Markup | None:
         """Return a form that labels an event; None if labels cannot be set."""
@@ -62,7 +62,11 @@ class ReviewView:
             seen = self._watch.n_predictions
         texts = self._watch.events.find([one.id for one in found])
         with self._watch.lock:
-            cards = [self._card(n, one, texts.get(one.id)) for n, one in enumerate(found)]
+            truths = self._forms.truths(found)
+            cards = [
+                self._card(n, one, texts.get(one.id), *truth)
+                for n, (one, truth) in enumerate(zip(found, truths, strict=True))
+            ]
         links = [
             tag("a", title, href=f"/page/review?queue={name}", aria_current=name == chosen and "true")
             for name, title in QUEUES.items()
@@ -94,8 +98,7 @@ class ReviewView:
         names |= dict.fromkeys(label for one in found for label in one.probabilities)
         return tag("datalist", *(tag("option", value=visible(name)) for name in names), id="classes")
 
-    def _card(self, n: int, one: Prediction, event: Event | None) -> Markup:
-        truth, said = self._forms.truth(one)
+    def _card(self, n: int, one: Prediction, event: Event | None, truth: Markup, said: str | None) -> Markup:
         link = tag("a", one.id, href=f"/page/events?id={quote(one.id, safe='')}", class_="id")
         return tag(
             "article",

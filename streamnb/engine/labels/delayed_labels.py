@@ -155,7 +155,16 @@ class DelayedLabels:
         numbers = self.pending.find([event_id.encode()], *anytime)
         if numbers[0] == ABSENT or time not in {None, self.pending.column("time", numbers.copy())[0]}:
             return None
-        said = self.store.labels_of(int(numbers[0]))
+        return self._winner_first(int(numbers[0]))
+
+    def source_labels_of_all(self, ids: Sequence[str]) -> list[tuple[SourceLabel, ...] | None]:
+        """Return `source_labels_of` of each id, with one search for all."""
+        anytime = np.full(len(ids), -np.inf), np.full(len(ids), np.iinfo(np.int64).min)
+        numbers = self.pending.find([one.encode() for one in ids], *anytime).tolist()
+        return [None if number == ABSENT else self._winner_first(number) for number in numbers]
+
+    def _winner_first(self, number: int) -> tuple[SourceLabel, ...]:
+        said = self.store.labels_of(number)
         best = holding(said, self.settings.ranks)
         return tuple(sorted(said, key=lambda one: one is not best))
 

@@ -342,6 +342,11 @@ def test_the_label_inside_an_event_is_none_of_its_four_sources():
         said = learner.late.source_labels_of(event_id)
         assert sorted(one.source for one in said) == ["a", "b", "c", "d", "event"]
         assert said[0].label == "y"
+    late = learner.late
+    e, f = late.source_labels_of("e"), late.source_labels_of("f")
+    assert e != f
+    assert late.source_labels_of_all(["e", "none", "f", "e"]) == [e, None, f, e]
+    assert late.source_labels_of_all([]) == []
 
 
 @settings(max_examples=30)
