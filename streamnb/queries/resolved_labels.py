@@ -84,10 +84,13 @@ class ResolvedLabels:
 
     def disagreeing(self, event_id: str, in_event: str | None) -> bool:
         """Return True if the sources of an event have different labels."""
-        if event_id not in self._labels:
-            return False
-        said = {one.label for one in self._labels[event_id] if not self._voids.cover(one)}
-        return len((said | {in_event}) - {None}) > 1
+        first = in_event
+        for one in self._labels.get(event_id, ()):
+            if one.label is not None and one.label != first and not self._voids.cover(one):
+                if first is not None:
+                    return True
+                first = one.label
+        return False
 
     def label(self, event_id: str, in_event: str | None, known: tuple[SourceLabel, ...] = ()) -> str | None:
         """Return the label in force, given the event's own label; None if there is none.

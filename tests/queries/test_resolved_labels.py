@@ -52,3 +52,5 @@ def test_a_label_that_is_asked_for_between_records_is_the_one_that_a_new_reader_
             new.add(record)
         for name, own in (("e", None), ("e", "x"), ("f", "y"), ("g", None)):
             assert asked.label(name, own) == new.label(name, own)
+            held = {one.label for one in asked._labels.get(name, ()) if not asked._voids.cover(one)}
+            assert asked.disagreeing(name, own) == (len({own, *held} - {None}) > 1)
