@@ -55,13 +55,14 @@ class Pair:
 
     def __init__(self, program):
         self.program, self.rng, self.n = program, random.Random(8), 0
-        self.sent = []
+        self.sent, self.started = [], []
         self.config = configuration.load(program.file, {}, [])
 
     def start(self, name, *sets):
         folder = self.program.folder / name
         flags = [word for key in (f"snapshots.folder={folder}", *sets) for word in ("--set", key)]
-        return self.program.start("run", *flags)
+        self.started.append(self.program.start("run", *flags))
+        return self.started[-1]
 
     def send(self, n):
         """Send events without labels, and then their labels."""
@@ -80,7 +81,17 @@ class Pair:
                 log.append(
                     [NewRecord(topic, one["id"].encode(), json.dumps(one).encode()) for one in records]
                 )
-        until(lambda: self.n_learned() == self.n, self.n_learned)
+        until(lambda: self.n_learned() == self.n or not self.has_learner(), self.learners)
+        assert self.n_learned() == self.n, self.learners()
+
+    def has_learner(self):
+        """Return False if all have ended: waiting would be in vain."""
+        return any(one.is_going() for one in self.started)
+
+    def learners(self):
+        """Return what was learned, and the ends of the learners' logs."""
+        logs = [one.said()[-1000:] for one in self.started[-3:]]
+        return "\n".join([f"{self.n_learned()} of {self.n} learned", *logs])
 
     def n_learned(self):
         """Return the number of label records and events in the journal's positions."""
