@@ -29,7 +29,7 @@ _WHEN_FULL = {
     "words": "beyond that the rarest are forgotten",
     "long_words": "beyond that the rarest are forgotten",
     "features": "beyond that the lightest are forgotten",
-    "forests": "beyond that trees are split no more",
+    "forests": "beyond that no tree is split, until one of them starts again",
     "pairs": "beyond that the attributes that came last lose theirs",
     "waiting": "beyond that the oldest events wait no longer",
 }

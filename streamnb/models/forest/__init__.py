@@ -21,6 +21,9 @@ proportion to s_a, at a place between the box and the event. A continuous value 
 its attribute, and a nominal value that the box does not hold counts 1: the split is "this value or another".
 A node whose events all have the label of the event is not split.
 
+After every 250 events, the tree of the greatest log loss on these events is dropped, and starts again. A
+stream that drifts thus renews its trees; one that does not keeps all but one.
+
     events -> run_forest: predict by all trees -> grow: boxes and splits -> weigh: ratios and counts
 
     module                content
@@ -35,6 +38,8 @@ Invariants:
   products, quotients and roots alone, the same events give the same bits on every processor.
 * The cut into batches changes nothing. What was learned cannot be unlearned, only replayed.
 * Nodes stay within the memory of the forest. Without room, trees are counted but not split further.
+* Each row of the table is a node of one tree, or of one dropped subtree, whose root is in a list linked by
+  PARENT. A new node takes the root of the first one, and leaves its children to the list.
 * A class without examples has no part in a prediction, and an event of a new class changes no ratio.
 
 References: Mourtada, Gaiffas and Scornet (2021), "AMF: aggregated Mondrian forests for online learning",

@@ -14,7 +14,9 @@ from streamnb.models.forest.node_arrays import (
     CLASSES,
     COUNTS,
     DEVIATION,
+    DROPPED,
     EVENTS,
+    FREE,
     LEFT,
     MOST,
     NODES,
@@ -45,16 +47,18 @@ class ForestTable(Growable):
 
     Args:
         trees: number of trees.
-        memory: of all nodes, bytes. Without room, trees are not split any more; and all trees start again if
-            a new attribute or class makes their nodes too wide for it.
+        memory: of all nodes, bytes. Without room, trees are not split; and all trees start again if a new
+            attribute or class makes their nodes too wide for it.
         seed: of the draws.
     """
 
     def __init__(self, trees: int, memory: int, seed: int) -> None:
         self.trees, self.memory, self.seed = trees, memory, seed
         self._size = np.zeros(MOST + 1, dtype=np.int64)
+        self._size[DROPPED] = NONE
         self._key = key_of(seed ^ _STREAM)
         self._roots = np.full(trees, NONE, dtype=np.int32)
+        self._held, self._losses = np.zeros(trees, dtype=np.int64), np.zeros(trees)
         self._words = np.zeros((0, COUNTS), dtype=np.uint64)
         self._spread = np.zeros((0, DEVIATION + 1))
         self._scales = np.zeros(0, dtype=np.float32)
@@ -82,6 +86,8 @@ class ForestTable(Growable):
             self._size,
             self._key,
             self._roots,
+            self._held,
+            self._losses,
             words,
             words.view(np.float64),
             words.view(np.int32),
@@ -116,8 +122,8 @@ class ForestTable(Growable):
         A, B, C = (int(n) for n in self._size[NUMBERS : CLASSES + 1])
         if numbers > A or nominals > B or classes > C:
             self._widen(max(numbers, A), max(nominals, B), stepped(max(classes, C)))
-        used, most = int(self._size[NODES]), int(self._size[MOST])
-        need = max(min(used + 2 * self.trees, most), used)
+        rows, most = int(self._size[NODES]), int(self._size[MOST])
+        need = max(min(rows - int(self._size[FREE]) + 2 * self.trees, most), rows)
         if need > len(self._words):
             self._words = grown(self._words, (capacity_for(need, most), self._words.shape[1]))
 
@@ -135,6 +141,8 @@ class ForestTable(Growable):
         state = {
             "size": self._size[:MOST].copy(),  # the rest is of the memory, not of the stream
             "roots": self._roots.copy(),
+            "held": self._held.copy(),
+            "losses": self._losses.copy(),
             "spread": self._spread.copy(),
             "scales": self._scales.copy(),
             "words": copied,
@@ -145,12 +153,15 @@ class ForestTable(Growable):
         """Replace the state. Raises SnapshotError if it is invalid for these attributes and classes."""
         size = np.ravel(arrays.get("size", 0))
         A, B, C = size[NUMBERS : CLASSES + 1] if size.size == MOST else (0, 0, 0)
-        most = np.array([_MOST_NODES, MOST_WEIGHT, numbers, nominals, stepped(classes)])
+        nodes = np.size(arrays["words"], 0)
+        most = np.array([nodes, MOST_WEIGHT, nodes, nodes - 1, numbers, nominals, stepped(classes)])
         found = checked(
             arrays,
             {
-                "size": whole(MOST, low=0, high=most),
-                "roots": whole(self.trees, low=NONE, high=np.size(arrays["words"], 0) - 1, dtype=np.int32),
+                "size": whole(MOST, low=np.array([0, 0, 0, NONE, 0, 0, 0]), high=most),
+                "roots": whole(self.trees, low=NONE, high=nodes - 1, dtype=np.int32),
+                "held": whole(self.trees, low=0, high=nodes),
+                "losses": real(self.trees, low=0.0),
                 "spread": real(int(A), DEVIATION + 1, low=np.array([0.0, -LARGE, 0.0])),
                 "scales": real(int(A), low=0.0, high=_MOST_SCALE, dtype=np.float32),
                 "words": whole("nodes", COUNTS + int(A + B + C), low=0, high=_MOST_WORD, dtype=np.uint64),
@@ -158,8 +169,9 @@ class ForestTable(Growable):
         )
         width = found["words"].shape[1]
         reject("size", found["size"][NODES] != len(found["words"]), "not the number of nodes")
-        check_trees(found["words"], found["roots"], found["size"])
+        check_trees(found["words"], found["roots"], found["held"], found["size"])
         self._size[:MOST], self._roots = found["size"], found["roots"].copy()
+        self._held, self._losses = found["held"].copy(), found["losses"].copy()
         self._spread, self._scales = found["spread"].copy(), found["scales"].copy()
         self._words = found["words"].copy()
         self._size[MOST] = self._most(width) if width > COUNTS else 0
@@ -173,8 +185,9 @@ class ForestTable(Growable):
         width = COUNTS + classes + numbers + nominals
         most = self._most(width)
         if self._size[NODES] > most:
-            self._size[NODES] = 0
-            self._roots[:] = NONE
+            self._size[NODES] = self._size[FREE] = 0
+            self._size[DROPPED] = NONE
+            self._roots[:], self._held[:], self._losses[:] = NONE, 0, 0.0
         self._words = self._laid_out(int(self._size[NODES]), numbers, nominals, classes)
         more = numbers - len(self._scales)
         self._spread, self._scales = (
@@ -198,7 +211,7 @@ class ForestTable(Growable):
         return words
 
 
-def check_trees(words: Hashes, roots: Codes, size: Ints) -> None:
+def check_trees(words: Hashes, roots: Codes, held: Ints, size: Ints) -> None:
     """Raise SnapshotError unless the nodes are trees with these roots, whose numbers are in range."""
     n, first, C = len(words), COUNTS + int(size[CLASSES]), int(size[CLASSES])
     A, B = int(size[NUMBERS]), int(size[NOMINALS])
@@ -208,12 +221,18 @@ def check_trees(words: Hashes, roots: Codes, size: Ints) -> None:
     has_attribute = np.where(attribute % 2 == 0, attribute // 2 < A, attribute // 2 < B)
     reject("words", (attribute >= 0) & ~has_attribute, "a split by an attribute that it does not have")
     reject("words", (children == NONE) != (attribute == NONE)[:, np.newaxis], "a split without children")
-    inner = np.flatnonzero(attribute >= 0)
-    below = np.sort(np.concatenate((children[inner].ravel(), roots[roots >= 0])))
+    dropped = _chain(parent, int(size[DROPPED]))
+    inner, top = np.flatnonzero(attribute >= 0), np.concatenate((roots[roots >= 0], dropped))
+    below = np.sort(np.concatenate((children[inner].ravel(), top)))
     reject("words", not np.array_equal(below, np.arange(n)), "not every node is a child or root once")
     above = np.full(n, NONE)
     above[children[inner]] = inner[:, np.newaxis]
+    above[dropped] = parent[dropped]
     reject("words", above != parent, "a child of another node")
+    above[dropped] = NONE
+    nodes = np.bincount(_tops(above), minlength=n + 1)
+    reject("held", np.where(roots < 0, 0, nodes[roots]) != held, "not the number of nodes of a tree")
+    reject("size", nodes[dropped].sum() != size[FREE], "not the number of free nodes")
     values = floats[:, THRESHOLD : COUNTS + C]
     reject("words", ~(np.abs(values) <= LARGE), "not a finite number")
     reject("words", values[:, TIME - THRESHOLD :] < 0.0, "a number below zero")
@@ -222,6 +241,24 @@ def check_trees(words: Hashes, roots: Codes, size: Ints) -> None:
     totals = floats[:, COUNTS : COUNTS + C].sum(axis=1)
     reject("words", np.abs(totals - floats[:, TOTAL]) > 1e-9 * totals, "not the sum of the counts")
     reject("words", np.isnan(words.view(np.float32)[:, 2 * first : 2 * (first + A)]), "not a number")
+
+
+def _chain(following: Ints, first: int) -> Ints:
+    """Return the nodes of a list from its first one on, each once."""
+    found: dict[int, None] = {}
+    while first >= 0 and first not in found:
+        found[first] = None
+        first = int(following[first])
+    return np.array([*found], dtype=np.int64)
+
+
+def _tops(above: Ints) -> Ints:
+    """Return the uppermost node above each node; of nodes below themselves any."""
+    n = len(above)
+    found = np.append(np.where(above < 0, np.arange(n), above), n)
+    for _ in range(n.bit_length()):
+        found = found[found]
+    return found[:n]
 
 
 def _last(is_there: Flags) -> int:

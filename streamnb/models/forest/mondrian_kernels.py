@@ -15,7 +15,9 @@ from streamnb.models.forest.node_arrays import (
     CLASSES,
     COUNTS,
     DEVIATION,
+    DROPPED,
     EVENTS,
+    FREE,
     LEFT,
     MEAN,
     MET,
@@ -42,6 +44,7 @@ from streamnb.values.example_weights import UNIT
 LEAST_RATIO, MOST_RATIO = 1e-30, 1e30
 SPREAD = 4.0  # mean deviations of a continuous attribute that count like another value of a nominal one
 LEAST_DEVIATION = 1e-30  # a smaller mean deviation is one of a constant
+_EVENTS_A_TREE = 250  # after so many, the worst tree starts again
 _HALVINGS = UNIT.bit_length() - 1
 _LINE = 8  # words
 
@@ -93,11 +96,22 @@ def _widen(forest: Any, node: Any, numbers: Any, codes: Any) -> None:
 
 
 @inlined
-def _new_leaf(forest: Any, parent: Any, time: float) -> Any:
-    """Add a leaf without examples; return its index."""
-    node = forest.size[NODES]
-    forest.size[NODES] = node + 1
-    links, floats = forest.links, forest.floats
+def _new_leaf(forest: Any, t: Any, parent: Any, time: float) -> Any:
+    """Add a leaf without examples to tree t, in a free row if there is one; return its index."""
+    size, links, floats = forest.size, forest.links, forest.floats
+    node = size[DROPPED]
+    if node < 0:
+        node = size[NODES]
+        size[NODES] = node + 1
+    else:
+        size[FREE] -= 1
+        following = np.int64(links[node, PARENT])
+        if links[node, ATTRIBUTE] >= 0:
+            left, right = links[node, LEFT], links[node, RIGHT]
+            links[left, PARENT], links[right, PARENT] = right, following
+            following = np.int64(left)
+        size[DROPPED] = following
+    forest.held[t] += 1
     links[node, PARENT], links[node, ATTRIBUTE] = parent, NONE
     links[node, LEFT], links[node, RIGHT] = NONE, NONE
     fill(floats[node, THRESHOLD:], 0.0)
@@ -163,8 +177,8 @@ def split_above(forest: Any, t: Any, node: Any, time: float, numbers: Any, codes
     links, floats = forest.links, forest.floats
     attribute, threshold, goes_right = _drawn_split(forest, node, numbers, codes, total)
     parent = np.int64(links[node, PARENT])
-    inner = _new_leaf(forest, parent, floats[node, TIME])
-    leaf = _new_leaf(forest, inner, time)
+    inner = _new_leaf(forest, t, parent, floats[node, TIME])
+    leaf = _new_leaf(forest, t, inner, time)
     for w in range(TOTAL, forest.words.shape[1]):
         forest.words[inner, w] = forest.words[node, w]
     links[inner, ATTRIBUTE], floats[inner, THRESHOLD] = attribute, threshold
@@ -232,8 +246,8 @@ def _power(r: float, units: Any) -> float:
 
 
 @inlined
-def _weigh(forest: Any, leaf: Any, label: Any, units: Any, classes: float, weighs: Any) -> None:
-    """Update ratios and counts from a leaf up to the root."""
+def _weigh(forest: Any, leaf: Any, label: Any, units: Any, classes: float, weighs: Any) -> float:
+    """Update ratios and counts from a leaf up to the root; return the tree's probability of the label."""
     floats, links, column = forest.floats, forest.links, COUNTS + label
     node, q, weight = leaf, 0.0, units / UNIT
     while node >= 0:
@@ -251,6 +265,7 @@ def _weigh(forest: Any, leaf: Any, label: Any, units: Any, classes: float, weigh
         floats[node, column] += weight
         floats[node, TOTAL] += weight
         node = np.int64(links[node, PARENT])
+    return q
 
 
 @inlined
@@ -334,16 +349,42 @@ def _answer(forest: Any, numbers: Any, codes: Any, known: Any, classes: Any, joi
 
 
 @inlined
+def _can_split(forest: Any) -> Any:
+    """Return True if there may be the nodes of a split of each tree."""
+    size = forest.size
+    return size[NODES] - size[FREE] + 2 * forest.roots.size <= size[MOST]
+
+
+@inlined
+def _drop_worst(forest: Any) -> None:
+    """Drop the tree of the greatest log loss since one was dropped; its nodes are free from now on."""
+    size, worst = forest.size, 0
+    for t in range(forest.roots.size):
+        if forest.losses[t] > forest.losses[worst]:
+            worst = t
+    fill(forest.losses, 0.0)
+    root = forest.roots[worst]
+    forest.links[root, PARENT] = size[DROPPED]
+    size[DROPPED] = root
+    size[FREE] += forest.held[worst]
+    forest.held[worst], forest.roots[worst] = 0, NONE
+
+
+@inlined
 def _learn(forest: Any, numbers: Any, codes: Any, label: Any, units: Any, known: Any) -> None:
     """Learn one event in all trees."""
     size, T, classes = forest.size, forest.roots.size, count_positive(known)
-    can_split, weighs = size[NODES] + 2 * T <= size[MOST], known[label] > 0 and classes > 1
+    if size[EVENTS] % _EVENTS_A_TREE == 0 and forest.roots[0] >= 0:
+        _drop_worst(forest)
+    can_split, weighs = _can_split(forest), known[label] > 0 and classes > 1
     _note_values(forest, numbers)
     for t in range(T):
         if forest.roots[t] < 0:
-            forest.roots[t] = _new_leaf(forest, NONE, 0.0)
+            forest.roots[t] = _new_leaf(forest, t, NONE, 0.0)
         leaf = _grow(forest, t, numbers, codes, label, can_split)
-        _weigh(forest, leaf, label, units, max(classes, 1), weighs)
+        probability = _weigh(forest, leaf, label, units, max(classes, 1), weighs)
+        if weighs:
+            forest.losses[t] -= units * portable_log(probability)
     size[EVENTS] += 1
 
 
@@ -352,7 +393,8 @@ def has_room(forest: Any, A: Any, B: Any, label: Any) -> Any:
     """Return True if the nodes have these attributes and this class, and the table has rows for an event."""
     size, more = forest.size, 2 * forest.roots.size
     fits = size[NUMBERS] >= A and size[NOMINALS] >= B and label < size[CLASSES]
-    return fits and (size[NODES] + more > size[MOST] or size[NODES] + more <= forest.words.shape[0])
+    has_rows = size[NODES] - size[FREE] + more <= forest.words.shape[0]
+    return fits and (has_rows or not _can_split(forest))
 
 
 @kernel

@@ -11,7 +11,7 @@ from streamnb.kernels.jit import inlined
 from streamnb.kernels.structs import struct_type
 from streamnb.values.type_aliases import Codes, Singles
 
-NODES, EVENTS, NUMBERS, NOMINALS, CLASSES, MOST = range(6)  # indices of `size`
+NODES, EVENTS, FREE, DROPPED, NUMBERS, NOMINALS, CLASSES, MOST = range(8)  # indices of `size`
 PARENT, LEFT, RIGHT, ATTRIBUTE = range(4)  # int32 of a node
 THRESHOLD, TIME, RATIO, TOTAL, COUNTS = range(2, 7)  # words of a node
 MET, MEAN, DEVIATION = range(3)  # indices of `spread`
@@ -26,10 +26,12 @@ class ForestArrays(NamedTuple):
     lowest and A highest values of 32 bits, and for each nominal attribute the codes that it holds as bits.
 
     Attributes:
-        size: int64[6]: NODES in use, EVENTS learned, NUMBERS (A), NOMINALS (B), CLASSES (C), and the MOST
-            nodes.
+        size: int64[8]: NODES in use, EVENTS learned, nodes of them that are FREE, the root of the first
+            DROPPED subtree or NONE, NUMBERS (A), NOMINALS (B), CLASSES (C), and the MOST nodes.
         key: uint64[2], of the draws.
         roots: int32[T], or NONE.
+        held: int64[T], number of nodes of each tree.
+        losses: float64[T], of each tree since one was dropped.
         words: uint64[N, W].
         floats: float64[N, W], a view of `words`.
         links: int32[N, 2 W], the same: PARENT, LEFT, RIGHT, and ATTRIBUTE of the split: 2 a of a continuous
@@ -43,6 +45,8 @@ class ForestArrays(NamedTuple):
     size: Ints
     key: Hashes
     roots: Codes
+    held: Ints
+    losses: Floats
     words: Hashes
     floats: Floats
     links: Codes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from itertools import product
 
@@ -12,7 +13,23 @@ from hypothesis import strategies as st
 
 from streamnb.models.forest.forest_table import ForestTable
 from streamnb.models.forest.mondrian_kernels import _power
-from streamnb.models.forest.node_arrays import ATTRIBUTE, LEFT, RIGHT, THRESHOLD, TIME, ForestEvents
+from streamnb.models.forest.node_arrays import (
+    ATTRIBUTE,
+    CLASSES,
+    COUNTS,
+    DROPPED,
+    FREE,
+    LEFT,
+    NODES,
+    NUMBERS,
+    PARENT,
+    RATIO,
+    RIGHT,
+    THRESHOLD,
+    TIME,
+    TOTAL,
+    ForestEvents,
+)
 from streamnb.values.example_weights import UNIT
 
 
@@ -101,26 +118,90 @@ def test_a_prediction_is_the_posterior_mean_over_all_prunings(seed):
 
 
 def test_boxes_hold_their_events_and_times_rise():
-    events, labels = drawn_events(3, 300)
+    events, labels = drawn_events(3, 250)
     forest, _ = learned(events, labels, trees=3)
     arrays, A = forest.arrays, events.numbers.shape[1]
-    first = 6 + arrays.size[4]
+    first = COUNTS + arrays.size[CLASSES]
     held = {}
     for root in arrays.roots:
         for e in range(labels.size):
             for node in cell_of(arrays, int(root), events.numbers[e], events.codes[e]):
                 held.setdefault(node, []).append(e)
-    assert len(held) == arrays.size[0] > 100
+    assert len(held) == arrays.size[NODES] > 100
     for node, own in held.items():
         values = events.numbers[own]
         bounds = arrays.bounds[node, 2 * first : 2 * (first + A)]
         np.testing.assert_array_equal(bounds, np.concatenate((values.min(axis=0), values.max(axis=0))))
         assert arrays.words[node, first + A] == np.bitwise_or.reduce(1 << np.unique(events.codes[own, 0]))
-        counts = np.bincount(labels[own], minlength=arrays.size[4])
-        np.testing.assert_array_equal(arrays.floats[node, 6 : 6 + arrays.size[4]], counts)
+        counts = np.bincount(labels[own], minlength=arrays.size[CLASSES])
+        np.testing.assert_array_equal(arrays.floats[node, COUNTS : COUNTS + arrays.size[CLASSES]], counts)
         for side in (LEFT, RIGHT):
             if (child := arrays.links[node, side]) >= 0:
                 assert arrays.floats[child, TIME] > arrays.floats[node, TIME]
+
+
+def test_the_worst_tree_starts_again_in_rows_of_dropped_ones():
+    """The labels turn round at 1,500 of 3,000 events, so that whatever is older than that is worse."""
+    events, labels = drawn_events(8, 3000, classes=2)
+    labels[1500:] = 1 - labels[1500:]
+    forest, _ = learned(events, labels, trees=3)
+    ages = [forest.arrays.floats[root, TOTAL] for root in forest.arrays.roots]
+    assert max(ages) <= 1500
+    assert all(age % 250 == 0 for age in ages)
+    held = [len(below(forest.arrays, int(root))) for root in forest.arrays.roots]
+    assert held == forest.arrays.held.tolist()
+    assert sum(held) == forest.arrays.size[NODES] - forest.arrays.size[FREE]
+    static, _ = learned(*drawn_events(8, 3000, classes=2), trees=3)
+    assert max(static.arrays.floats[root, TOTAL] for root in static.arrays.roots) >= 2500
+
+
+def below(arrays, node):
+    """Return a node and all below it."""
+    if arrays.links[node, ATTRIBUTE] < 0:
+        return [node]
+    sides = (below(arrays, int(arrays.links[node, side])) for side in (LEFT, RIGHT))
+    return [node, *(one for side in sides for one in side)]
+
+
+def test_the_worst_tree_is_that_of_the_greatest_log_loss():
+    """Of a tree as it is with the event: counts and ratios before it follow from those after it."""
+    events, labels = drawn_events(7, 251, classes=2)
+    labels[:2], loss, known = (0, 1), 0.0, np.zeros(2, dtype=np.int64)
+    one = ForestTable(1, 1 << 20, 5)
+    for e in range(250):
+        part = ForestEvents(*(a[e : e + 1] for a in events))
+        one.run(part, labels[e : e + 1], np.full(1, UNIT), known, np.zeros((0, 2)))
+        arrays, q = one.arrays, 0.0
+        for node in reversed(cell_of(arrays, int(arrays.roots[0]), events.numbers[e], events.codes[e])):
+            count, total = arrays.floats[node, COUNTS + labels[e]], arrays.floats[node, TOTAL]
+            p = (count - 0.5) / total
+            ratio = arrays.floats[node, RATIO] * p / q if q else 0.0
+            q = (p + ratio * q) / (1.0 + ratio)
+        loss -= math.log(q) if e >= 2 else 0.0
+    assert one.arrays.losses[0] == pytest.approx(loss * UNIT, rel=1e-12)
+    three, _ = learned(ForestEvents(*(a[:250] for a in events)), labels[:250], trees=3)
+    worst = int(np.argmax(three.arrays.losses))
+    assert len({*three.arrays.losses.tolist()}) == 3
+    last = ForestEvents(*(a[250:] for a in events))
+    three.run(last, labels[250:], np.full(1, UNIT), np.bincount(labels[:250]) * UNIT, np.zeros((0, 2)))
+    ages = [three.arrays.floats[root, TOTAL] for root in three.arrays.roots]
+    assert ages == [1.0 if t == worst else 251.0 for t in range(3)]
+
+
+def test_a_row_of_a_dropped_tree_is_free_once():
+    events, labels = drawn_events(5, 2000)
+    seen_free = 0
+    for end in range(240, 2000, 30):
+        forest, _ = learned(ForestEvents(*(a[:end] for a in events)), labels[:end], trees=2)
+        arrays, free, node = forest.arrays, [], int(forest.arrays.size[DROPPED])
+        while node >= 0:
+            free += below(arrays, node)
+            node = int(arrays.links[node, PARENT])
+        used = [one for root in arrays.roots for one in below(arrays, int(root))]
+        assert sorted(free + used) == list(range(arrays.size[NODES]))
+        assert len(free) == arrays.size[FREE]
+        seen_free += len(free) > 0
+    assert seen_free > 10
 
 
 @given(st.integers(0, 50), st.lists(st.integers(0, 40), max_size=4))
@@ -152,7 +233,7 @@ def test_attributes_and_classes_may_come_at_any_time():
     late = ForestEvents(events.numbers.copy(), events.codes.copy())
     late.numbers[:40, 2], late.codes[:60, 1], labels[:80] = np.nan, -1, labels[:80] % 2
     forest, joints = learned(late, labels, trees=4)
-    assert list(forest.arrays.size[2:5]) == [3, 2, 6]
+    assert list(forest.arrays.size[NUMBERS : CLASSES + 1]) == [3, 2, 6]
     one_by_one, again = learned(late, labels, trees=4, cuts=range(1, 120))
     np.testing.assert_array_equal(joints, again)
     assert_equal_states(forest, one_by_one)
@@ -165,11 +246,11 @@ def test_a_full_forest_stays_within_its_memory_and_still_counts():
     assert forest.n_bytes <= 1 << 14
     assert forest.events == 2000
     assert np.isfinite(joints[100:]).all()
-    more = forest.arrays.size[0]
+    more = forest.arrays.size[NODES]
     wide, _ = drawn_events(4, 1, numbers=200)
     known = np.full(3, UNIT)
     forest.run(wide, np.zeros(1, dtype=np.int64), np.full(1, UNIT), known, np.zeros((1, 3)))
-    assert forest.arrays.size[0] == 2 < more  # too wide: the trees started again
+    assert forest.arrays.size[NODES] == 2 < more  # too wide: the trees started again
     assert forest.n_bytes <= 1 << 14
 
 
@@ -184,7 +265,7 @@ def test_whole_weights_count_like_repetitions_in_the_counts():
     forest, _ = learned(events, labels, weights)
     repeated = ForestEvents(*(np.repeat(a, 3, axis=0) for a in events))
     again, _ = learned(repeated, np.repeat(labels, 3))
-    roots = [(f.arrays.floats[f.arrays.roots[0], 5:9]).tolist() for f in (forest, again)]
+    roots = [(f.arrays.floats[f.arrays.roots[0], TOTAL : COUNTS + 3]).tolist() for f in (forest, again)]
     assert roots[0] == roots[1]
 
 
@@ -206,4 +287,4 @@ def test_the_scale_of_numbers_close_together_is_one_that_a_state_may_have():
         again = ForestTable(1, forest.memory, forest.seed)
         again.load(state_of(forest), 1, 0, 2)
         assert_equal_states(forest, again)
-        assert (forest.arrays.size[0] > 1) == (spread > 1e-30)
+        assert (forest.arrays.size[NODES] > 1) == (spread > 1e-30)

@@ -14,6 +14,7 @@ from river.forest import AMFClassifier
 
 from streamnb import BayesOptimalNB, Hypothesis, MondrianForest, OneDependence, Pool, Softmax
 from streamnb.errors import SnapshotError
+from streamnb.models.forest.node_arrays import DROPPED, FREE
 from streamnb.models.mixture.hypothesis_kinds import DEFAULT_HYPOTHESES
 from tests.models.mixture.test_mixture_attribution import assert_adds_up
 from tests.models.one_dependence.test_one_dependence_among_others import stream
@@ -172,6 +173,7 @@ CORRUPTIONS = {
     "a count": (np.float64, lambda floats: floats.__setitem__((0, 6), 5e9)),
     "a count below zero": (np.float64, lambda floats: floats.__setitem__((0, 6), -1.0)),
     "a ratio": (np.float64, lambda floats: floats.__setitem__((0, 4), np.nan)),
+    "a row of no tree": (np.int32, lambda links: links.__setitem__((slice(None), 0), -1)),
     "a bound": (np.float32, lambda bounds: bounds.__setitem__((0, -1), np.nan)),
 }
 
@@ -188,6 +190,19 @@ def test_a_state_that_is_no_forest_is_refused(name):
     corrupt(words.view(kind))
     with pytest.raises(SnapshotError):
         mixture((MondrianForest(2),)).load_state(meta, {**arrays, "forest_0_words": words})
+
+
+@pytest.mark.parametrize(("part", "place"), [("held", 0), ("size", FREE), ("size", DROPPED), ("roots", 1)])
+def test_a_state_whose_dropped_trees_are_none_is_refused(part, place):
+    model = mixture((MondrianForest(2),))
+    model.learn_many(*zip(*table(5, 300), strict=True))
+    meta, arrays = model.state()
+    assert mixture((MondrianForest(2),)).load_state(meta, arrays)
+    assert arrays["forest_0_size"][FREE] > 0
+    numbers = arrays[f"forest_0_{part}"].copy()
+    numbers[place] = 0
+    with pytest.raises(SnapshotError):
+        mixture((MondrianForest(2),)).load_state(meta, {**arrays, f"forest_0_{part}": numbers})
 
 
 @pytest.mark.parametrize("hypotheses", [ALONE, AMONG])
