@@ -393,7 +393,10 @@ def asked(life, arguments):
 
 
 def _steady(value):
-    """An answer without what depends on the clock, the folder or the origin of the journal."""
+    """An answer, its records parsed, without what depends on the clock, the folder or the origin of the journal."""
+    if isinstance(value, str) and value.startswith("{"):
+        with contextlib.suppress(ValueError):  # one of hostile input
+            value = json.loads(value)
     if isinstance(value, dict):
         return {key: _steady(one) for key, one in value.items() if key not in UNSTEADY}
     return [_steady(one) for one in value] if isinstance(value, list) else value
