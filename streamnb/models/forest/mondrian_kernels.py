@@ -393,8 +393,7 @@ def has_room(forest: Any, A: Any, B: Any, label: Any) -> Any:
     """Return True if the nodes have these attributes and this class, and the table has rows for an event."""
     size, more = forest.size, 2 * forest.roots.size
     fits = size[NUMBERS] >= A and size[NOMINALS] >= B and label < size[CLASSES]
-    has_rows = size[NODES] - size[FREE] + more <= forest.words.shape[0]
-    return fits and (has_rows or not _can_split(forest))
+    return fits and min(size[NODES] - size[FREE] + more, size[MOST]) <= forest.words.shape[0]
 
 
 @kernel

@@ -254,6 +254,29 @@ def test_a_full_forest_stays_within_its_memory_and_still_counts():
     assert forest.n_bytes <= 1 << 14
 
 
+@pytest.mark.parametrize("most", range(24, 124, 3))
+def test_a_full_forest_goes_on_within_its_rows(most):
+    """Restored in rows for its nodes alone; a dropped tree makes room for more splits than it had nodes."""
+    events, labels = drawn_events(4, 1600)
+    events.numbers[::250] = 1e6  # far from all others, so that it splits all trees
+    width = 8 * (COUNTS + 3 + 2 + 1)
+    first = ForestEvents(*(a[:240] for a in events))
+    forest, _ = learned(first, labels[:240], trees=8, memory=most * width)
+    for table in (forest, restored(forest)):
+        known = np.bincount(labels[:240]) * UNIT
+        for e in range(240, 1600):
+            part = ForestEvents(*(a[e : e + 1] for a in events))
+            table.run(part, labels[e : e + 1], np.full(1, UNIT), known, np.zeros((0, 3)))
+            assert table.arrays.size[NODES] <= len(table.arrays.words) <= most
+
+
+def restored(forest):
+    """Return a forest with the state of another, and its memory."""
+    again = ForestTable(forest.trees, forest.memory, forest.seed)
+    again.load(state_of(forest), *forest.arrays.size[NUMBERS : CLASSES + 1].tolist())
+    return again
+
+
 @given(st.floats(1e-6, 1e6), st.integers(1, 20 * UNIT))
 def test_a_power_is_made_of_products_and_roots(r, units):
     assert float(_power(r, units)) == pytest.approx(r ** (units / UNIT), rel=1e-11)
