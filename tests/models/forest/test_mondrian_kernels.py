@@ -186,6 +186,7 @@ def test_the_worst_tree_is_that_of_the_greatest_log_loss():
     three.run(last, labels[250:], np.full(1, UNIT), np.bincount(labels[:250]) * UNIT, np.zeros((0, 2)))
     ages = [three.arrays.floats[root, TOTAL] for root in three.arrays.roots]
     assert ages == [1.0 if t == worst else 251.0 for t in range(3)]
+    assert max(three.arrays.losses) < 40 * UNIT, "of the event since then"
 
 
 def test_a_row_of_a_dropped_tree_is_free_once():
@@ -262,12 +263,14 @@ def test_a_full_forest_goes_on_within_its_rows(most):
     width = 8 * (COUNTS + 3 + 2 + 1)
     first = ForestEvents(*(a[:240] for a in events))
     forest, _ = learned(first, labels[:240], trees=8, memory=most * width)
-    for table in (forest, restored(forest)):
+    tables = forest, restored(forest)
+    for table in tables:
         known = np.bincount(labels[:240]) * UNIT
         for e in range(240, 1600):
             part = ForestEvents(*(a[e : e + 1] for a in events))
             table.run(part, labels[e : e + 1], np.full(1, UNIT), known, np.zeros((0, 3)))
             assert table.arrays.size[NODES] <= len(table.arrays.words) <= most
+    assert_equal_states(*tables)
 
 
 def restored(forest):
