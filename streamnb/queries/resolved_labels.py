@@ -97,8 +97,10 @@ class ResolvedLabels:
 
         `known` are further labels, such as from records that were not added.
         """
-        if known or event_id not in self._labels:
-            return self._in_force(event_id, in_event, known) if known else in_event
+        if known:
+            return self._in_force(event_id, in_event, known)
+        if event_id not in self._labels:
+            return in_event
         resolved = self._resolved.get(event_id)
         if resolved is None or resolved[0] != in_event:
             resolved = self._resolved[event_id] = in_event, self._in_force(event_id, in_event, ())

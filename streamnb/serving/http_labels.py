@@ -214,17 +214,11 @@ def _add_held(app: FastAPI, replica: Replica, author: Callable[[str, str], str |
 
 def _own_labels(replica: Replica, said: Sequence[LabelRecord]) -> list[tuple[str | None] | None]:
     """Return the label that the source of each has now, as a tuple of one; None if the event is not known."""
-    with replica.lock:
-        following = replica.following
-        late = None if following is None else following.learner.late
-        if late is None:
-            return [None] * len(said)
-        found: list[tuple[str | None] | None] = []
-        for one in said:
-            labels = late.source_labels_of(one.id)
-            own = [each.label for each in labels or () if each.source == one.source]
-            found.append(None if labels is None else (own[0] if own else None,))
-        return found
+    found: list[tuple[str | None] | None] = []
+    for one, labels in zip(said, replica.said_of_all([one.id for one in said]), strict=True):
+        own = [each.label for each in labels or () if each.source == one.source]
+        found.append(None if labels is None else (own[0] if own else None,))
+    return found
 
 
 def _accepted(replica: Replica, said: Sequence[LabelRecord]) -> dict[str, Any]:
@@ -237,7 +231,7 @@ def _accepted(replica: Replica, said: Sequence[LabelRecord]) -> dict[str, Any]:
             return {"written": len(said), "labels": each, "journal": None}
         journal = following.checkpoint.n
         classes = {str(label): n for label, n in following.learner.model.class_weights.items()}
-        statements = [late.source_labels_of(one.id) for one in said]
+        statements = late.source_labels_of_all([one.id for one in said])
         each = [_known(one, found, classes, journal) for one, found in zip(said, statements, strict=True)]
         is_refused = late.refused_sources([(one.id, one.source) for one in said])
         alike = {folded(label): label for label in sorted(classes, key=classes.__getitem__) if classes[label]}

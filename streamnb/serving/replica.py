@@ -132,10 +132,7 @@ class Replica(FollowerThread):
         Return None while no model is loaded, and for an event that the learner no longer keeps. Wakes no
         model.
         """
-        with self.lock:
-            following = self._following
-            late = None if following is None else following.learner.late
-            return None if late is None else late.source_labels_of(event_id)
+        return self.said_of_all([event_id])[0]
 
     def said_of_all(self, event_ids: Sequence[str]) -> list[tuple[SourceLabel, ...] | None]:
         """Return `said_of` of each id, with one search for all."""
