@@ -201,6 +201,8 @@ def check_header(header: Sequence[str], columns: CsvColumns, where: str = "CSV h
             raise ConfigError(
                 f"{where}: {n} columns have no name, but cells: name each in the first line{hint}"
             )
+        if is_text:
+            hint += f"; --no-header --skip {1 + (columns.skipped or 0)} names the columns c1, c2 and so on"
         raise ConfigError(f"{where}: column {twice[0]!r} is named twice{hint}")
     for role in ROLES:
         column = getattr(columns, role)

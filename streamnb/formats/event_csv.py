@@ -324,17 +324,21 @@ class _Rows:
         rows = [*islice(more, _FEW)]
         self._usual_width = usual_width(rows)
         self.sample = rows[dialect.has_header :]
+        self._is_padded = False
         if dialect.has_header:
             with told_as(ConfigError, "CSV header", csv.Error):
                 self.header = next(filter(None, self._reader), [])
             self._unmark_header(columns)
+            self._trim_header(columns)
         else:
             self.header = [
                 f"c{place + 1}" for place in range(self._usual_width or len(rows[0] if rows else ()))
             ]
         if not columns.in_roles.issuperset(self.header):
-            self.sample += more
+            self.sample += map(_without_blanks, more) if self._is_padded else more
         self.findings = _dialect_findings(dialect, given, first, self.header)
+        if self._is_padded:
+            self.findings.append("blanks around names and cells left out")
         if dialect.has_header and given.has_header is None and is_second_header(self.sample):
             skipped = some_of(list(filter(None, self.sample.pop(0))))
             next(filter(None, self._reader))
@@ -347,6 +351,14 @@ class _Rows:
         name = self.header[0] if self.header else ""
         if name.startswith(("#", "%")) and (role := name.lstrip("#% ")) in columns.in_roles:
             self.header[0] = role
+
+    def _trim_header(self, columns: CsvColumns) -> None:
+        """Remove blanks around names and cells, if a name has some and no option or schema names it so."""
+        named = columns.in_roles | columns.declared
+        trimmed = [name if name in named else name.strip() for name in self.header]
+        if trimmed != self.header and len({*trimmed}) == len({*self.header}):
+            self.header, self._is_padded = trimmed, True
+            self.sample = list(map(_without_blanks, self.sample))
 
     def is_comment(self, row: Sequence[str]) -> bool:
         """Return whether a row that does not fit the header is a comment."""
@@ -377,6 +389,7 @@ class _Rows:
             else:
                 if row is None:
                     return
+                row = _without_blanks(row) if self._is_padded else row
                 if row and (len(row) == 1 or is_single or any(row)):
                     yield row
 
@@ -404,6 +417,10 @@ def _dialect_findings(
     if given.has_header is None and not dialect.has_header:
         found.append(f"no header, but columns c1 to c{len(header)} (--header)")
     return found
+
+
+def _without_blanks(row: Sequence[str]) -> list[str]:
+    return list(map(str.strip, row))
 
 
 def _shown(delimiter: str) -> str:

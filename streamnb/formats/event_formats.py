@@ -13,6 +13,7 @@ import msgspec
 
 from streamnb.errors import ConfigError, LogError
 from streamnb.formats.arff_events import arff_events, is_arff
+from streamnb.formats.encoding_sniffing import UTF8
 from streamnb.formats.event_csv import TableEvents
 from streamnb.formats.event_source import EventSource, format_suffix
 from streamnb.formats.fasttext_events import fasttext_events, is_fasttext
@@ -205,8 +206,9 @@ def format_of_name(path: str) -> EventFormat | None:
 
 def format_of_content(source: EventSource) -> EventFormat | None:
     """Return the format that the first bytes of decompressed content look like, or None."""
-    # Text of another encoding as the predicates expect it.
-    start = source.start_text.encode(errors="surrogateescape") if b"\0" in source.start[:4] else source.start
+    start = source.start
+    if b"\0" in start[:4] or (source.encoding != UTF8 and not is_binary(start)):  # text, as UTF-8
+        start = source.start_text.encode(errors="surrogateescape")
     return next((one for one in FORMATS if one.looks_like(start)), None)
 
 

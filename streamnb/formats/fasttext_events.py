@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from streamnb.formats.event_source import EventSource
 
-_PREFIX = "__label__"
+_LABEL = re.compile(r"__label__(?<![^ \t]__label__)([^ \t]*)[ \t]*")
 _START = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*\r?\n)*__label__[^\s]+[ \t]")
 
 
@@ -17,7 +17,7 @@ def is_fasttext(start: bytes) -> bool:
 
 
 def fasttext_events(source: EventSource) -> Iterator[bytes]:
-    """Yield the event of each line: its label, and the rest as text.
+    """Yield the event of each line: its label, which may stand anywhere, and the rest as text.
 
     A line without a label is an event without one. A line of several labels becomes a dead letter.
     """
@@ -25,14 +25,9 @@ def fasttext_events(source: EventSource) -> Iterator[bytes]:
         stripped = line.strip(" \t\r\n")
         if not stripped:
             continue
-        labels, text = [], stripped
-        while text.startswith(_PREFIX):
-            label, _, text = (
-                text.partition(" ") if "\t" not in text else re.split(r"([ \t])", text, maxsplit=1)
-            )
-            labels.append(label.removeprefix(_PREFIX))
-            text = text.lstrip(" \t")
-        if len(labels) > 1 or f" {_PREFIX}" in text:
+        labels = _LABEL.findall(stripped)
+        text = _LABEL.sub("", stripped).rstrip(" \t") if labels else stripped
+        if len(labels) > 1:
             yield source.faulty("fasttext", "a line of several labels; an event has one label", stripped)
         elif labels == [""]:
             yield source.faulty("fasttext", "the label has no name", stripped)

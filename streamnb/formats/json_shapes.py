@@ -26,6 +26,7 @@ from streamnb.values.messages import Message
 _LOOKED_AT = 100  # values
 _ARRAY = re.compile(rb"\s*\[\s*(?:\{|\]|$)")
 _OBJECT = re.compile(rb"\s*\{\s*$")
+_BETWEEN = re.compile(rb"\}[ \t]*\{")
 _MARK = re.compile(r"[^ \t\r\n]")
 _LINE_ENDS = str.maketrans("\r\n", "  ")
 _NESTED = frozenset(b"{[")
@@ -61,7 +62,7 @@ class JsonShape(msgspec.Struct, frozen=True):
     @property
     def findings(self) -> list[str]:
         """Differences from events in lines, for a message."""
-        found = [] if self.is_lines or self.arrays else ["JSON of several lines"]
+        found = [] if self.is_lines or self.arrays else ["JSON that is not one object a line"]
         if self.member:
             found.append(f"the objects of the array {self.member!r} as events (`jq` selects others)")
         elif self.arrays:
@@ -75,7 +76,7 @@ class JsonShape(msgspec.Struct, frozen=True):
 def sniff_shape(start: bytes, columns: CsvColumns) -> JsonShape:
     """Return the shape of a file by its first bytes in UTF-8, of which the last line may be cut."""
     first = start.lstrip().partition(b"\n")[0]
-    is_lines = _ARRAY.match(first) is None and _OBJECT.match(first) is None
+    is_lines = _ARRAY.match(first) is None and _OBJECT.match(first) is None and not _holds_several(first)
     whole = first if is_lines else start.lstrip()
     arrays = arrays_of(whole.decode(errors="replace")) if whole[:1] == b"{" and b"[" in whole else []
     shape = JsonShape(is_lines and len(arrays) != 1, tuple(arrays))
@@ -102,6 +103,15 @@ def sniff_shape(start: bytes, columns: CsvColumns) -> JsonShape:
     dates = _dates_in(features) if columns.leaves_out_dates else []
     kept = columns.declared | (columns.flat or frozenset())
     return JsonShape(shape.is_lines, shape.arrays, lacks_ids, is_flat, frozenset(dates) - kept)
+
+
+def _holds_several(line: bytes) -> bool:
+    """Return whether another object follows the first one of a line."""
+    text = line.decode(errors="replace") if _BETWEEN.search(line) else ""
+    try:
+        return text[:1] == "{" and text[_parse(text)[1] :].lstrip(" \t")[:1] == "{"
+    except (ValueError, RecursionError):
+        return False
 
 
 def _dates_in(features: Iterable[dict[str, Any]]) -> list[str]:

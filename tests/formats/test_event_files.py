@@ -696,6 +696,58 @@ def test_what_is_not_utf_8_is_noted_once_and_read_where_its_encoding_is_given(tm
     assert notes == []
 
 
+def test_json_lines_of_another_encoding_are_recognised_if_each_has_its_letters(tmp_path):
+    lines = "".join(f'{{"id": "{n}", "text": "caf\u00e9", "label": "a"}}\n' for n in range(9))
+    for name in ("e.jsonl", "bare"):
+        records, notes = notes_of(write(tmp_path / name, lines.encode("cp1252")))
+        assert records == [{"id": f"{n}", "text": "caf\u00e9", "label": "a"} for n in range(9)]
+        assert notes == [f"{tmp_path / name}: read with encoding cp1252 (--encoding)"]
+
+
+PADDED = [
+    "id ,ts , x , label\nk1 , 5 ,2.5 ,a  \nk2,6,, b\n",
+    " id |  ts | x   | label \n k1 |   5 | 2.5 | a\n k2 |   6 |     | b\n",
+    "| id | ts | x | label |\n|---|---|---|---|\n| k1 | 5 | 2.5 | a |\n| k2 | 6 | | b |\n| k3 | 7 | 1 | a |\n",
+]
+
+
+@pytest.mark.parametrize("text", PADDED)
+def test_blanks_around_the_names_of_columns_are_no_part_of_them_nor_of_cells(tmp_path, text):
+    records, notes = notes_of(write(tmp_path / "e.csv", text.encode()))
+    assert records[:2] == [
+        {"id": "k1", "ts": 5, "features": {"x": 2.5}, "label": "a"},
+        {"id": "k2", "ts": 6, "label": "b", "features": {}},
+    ]
+    assert len(notes) == 1
+    assert "blanks around names and cells left out" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "features"),
+    [
+        ("id,x ,y\n1,a ,b\n", {"label": "x "}, {"y": "b"}),
+        ("id,x ,y\n1,a ,b\n", {"strings": frozenset({"x "})}, {"x ": "a ", "y": "b"}),
+        ("id,x,x \n1,a ,b\n", {}, {"x": "a ", "x ": "b"}),
+        ("id,x,y\n1,a ,b\n", {}, {"x": "a ", "y": "b"}),
+    ],
+)
+def test_blanks_stay_if_an_option_names_them_or_two_names_differ_by_them(text, columns, features):
+    (record,) = table(text, **columns)
+    assert record["features"] == features
+
+
+def test_rows_below_the_sample_are_without_blanks_too():
+    rows = table("id,x \n" + "".join(f"{n},v{n} \n" for n in range(3_000)))
+    assert [row["features"]["x"] for row in rows] == [f"v{n}" for n in range(3_000)]
+
+
+def test_a_repeated_name_is_refused_with_options_that_read_the_table(tmp_path):
+    path = write(tmp_path / "e.csv", b"title\n\nid,x,x\n7,2,3\n8,4,5\n")
+    with pytest.raises(ConfigError, match=r"--no-header --skip 3 names the columns c1, c2 and so on$"):
+        list(read_events(path))
+    assert notes_of(path, has_header=False, skipped=3)[0][0]["features"] == {"c1": 7, "c2": 2, "c3": 3}
+
+
 def test_the_first_line_may_name_the_delimiter():
     assert table("sep=|\nid|a;b\n1|2;3\n") == [{"id": "1", "features": {"a;b": "2;3"}}]
     assert table("sep=;\r\nid;a\r\n1;2\r\n") == [{"id": "1", "features": {"a": 2}}]

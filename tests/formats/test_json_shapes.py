@@ -47,6 +47,22 @@ def test_values_are_read_whatever_is_between_them_and_wherever_text_is_cut(value
         assert found == values * (1 + (text not in {array, joined}))
 
 
+@given(OBJECTS, st.sampled_from(["", " ", "\t "]))
+def test_objects_that_follow_each_other_in_one_line_are_events(tmp_path_factory, values, between):
+    values = [{"n": 1, "s": "}{"}, *values]
+    path = tmp_path_factory.getbasetemp() / "joined.json"
+    found, notes = read(path, between.join(map(json.dumps, values)), CsvColumns())
+    assert found == values
+    assert len(notes) == (len(values) > 1)
+
+
+@pytest.mark.parametrize("line", ['{"id":"a","s":"}{"}', '{"a":1}x{"b":2}', '{"a":1}}{"b":2}', '}{"a":1}'])
+def test_braces_in_a_line_that_is_not_several_objects_change_nothing(tmp_path, line):
+    path = tmp_path / "e.jsonl"
+    path.write_text(line + "\n" + '{"id":"b"}\n')
+    assert list(read_events(path)) == [line.encode(), b'{"id":"b"}']
+
+
 @given(OBJECTS.filter(lambda values: all("\0" not in json.dumps(value) for value in values)))
 def test_an_array_in_a_file_is_its_values(tmp_path_factory, values):
     path = tmp_path_factory.getbasetemp() / "array.json"

@@ -156,6 +156,7 @@ def test_pairs_that_may_be_labels_with_weights_are_noted(place):
         ("vw", "1 | :2", "':2' is a feature without a name"),
         ("vw", "1 | b:1 |b w", "'b' is a number and a namespace of words"),
         ("ft", "__label__a __label__b text", "several labels"),
+        ("ft", "__label__a text __label__b", "several labels"),
         ("ft", "__label__ text", "the label has no name"),
     ],
 )
@@ -261,6 +262,7 @@ def test_vowpal_wabbit_reads_the_same_features(place, vowpal, line):
 
 
 @given(
+    place_of_label=st.sampled_from(["{0} {1}", "{1} {0}", "{1}\t{0} ", "{0}\t{1}"]),
     rows=st.lists(
         st.tuples(
             st.none()
@@ -269,12 +271,23 @@ def test_vowpal_wabbit_reads_the_same_features(place, vowpal, line):
             .map(lambda text: text.strip(" "))
             .filter(lambda text: "__label__" not in text and text),
         )
-    )
+    ),
 )
-def test_fasttext_is_read_as_it_is_written(place, rows):
-    content = "".join(f"__label__{label} {text}\n" if label else f"{text}\n" for label, text in rows)
+def test_fasttext_is_read_as_it_is_written(place, place_of_label, rows):
+    content = "".join(
+        (place_of_label.format(f"__label__{label}", text) if label else text) + "\n" for label, text in rows
+    )
     events = rows_of(place / "e.ft", content)
     assert [(event.get("label"), event["text"]) for event in events] == rows
+
+
+def test_a_label_of_fasttext_may_stand_between_words_but_not_in_one(place):
+    events = rows_of(place / "e.ft", "see __label__b you\na x__label__b __label__c\nx__label__b\n")
+    assert [(event.get("label"), event["text"]) for event in events] == [
+        ("b", "see you"),
+        ("c", "a x__label__b"),
+        (None, "x__label__b"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_events_of_json_lines_without_ids_need_no_option(told, tmp_path):
 def test_a_flat_array_of_json_is_read_by_every_command(told, tmp_path):
     rows = [{"n": i * i % 17, "sex": "mf"[i % 2], "label": bool(i % 2)} for i in range(40)]
     (tmp_path / "e.json").write_text(json.dumps(rows, indent=1))
-    said = "streamnb: e.json: read with JSON of several lines; flat objects, whose fields are features"
+    said = "streamnb: e.json: read with JSON that is not one object a line; flat objects, whose fields are features"
     for command in (["evaluate", "e.json"], ["replay", "e.json"]):
         code, _, err = told(*command)
         assert (code, err.startswith(said)) == (0, True), err
