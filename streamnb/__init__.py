@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streamnb.models.mixture.hypothesis_kinds import MondrianForest as MondrianForest
     from streamnb.models.mixture.hypothesis_kinds import OneDependence as OneDependence
     from streamnb.models.mixture.hypothesis_kinds import Pool as Pool
+    from streamnb.models.mixture.hypothesis_kinds import RecentGaussian as RecentGaussian
     from streamnb.models.mixture.hypothesis_kinds import Softmax as Softmax
     from streamnb.models.naive_bayes.linear_view import LinearView as LinearView
     from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes as NaiveBayes
@@ -100,7 +101,14 @@ _HOMES = {
     "toolbox.linear.sigmoid_unit": ("SigmoidUnit",),
     "models.mixture.bayes_optimal_classifier": ("BayesOptimalClassifier",),
     "models.mixture.bayes_optimal_nb": ("BayesOptimalNB",),
-    "models.mixture.hypothesis_kinds": ("ByteSoftmax", "MondrianForest", "OneDependence", "Pool", "Softmax"),
+    "models.mixture.hypothesis_kinds": (
+        "ByteSoftmax",
+        "MondrianForest",
+        "OneDependence",
+        "Pool",
+        "RecentGaussian",
+        "Softmax",
+    ),
     "models.mixture.hypotheses": ("Hypothesis",),
     "models.naive_bayes.linear_view": ("LinearView",),
     "models.naive_bayes.naive_bayes_classifier": ("NaiveBayes",),

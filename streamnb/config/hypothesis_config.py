@@ -37,6 +37,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "pool": {"variance": 0.1, "calibrated": False},
     "one_dependence": {"prior_weight": 5.0, "max_attributes": None},
     "mondrian_forest": {"trees": 8},
+    "recent_gaussian": {"half_life_events": 32},
 }
 """Kind -> the keys that not all kinds have, with their defaults."""
 _NOT_NAIVE: dict[str, Any] = dict.fromkeys(("density", "calibrated"))
@@ -50,8 +51,8 @@ class HypothesisConfig(Section, frozen=True):
     Smoothing is taken as a whole: alpha, or m with p.
 
     Attributes:
-        kind: "naive_bayes", "softmax", "byte_softmax", "pool", "one_dependence" or "mondrian_forest";
-            see `streamnb.models.mixture` for all but the first.
+        kind: "naive_bayes", "softmax", "byte_softmax", "pool", "one_dependence", "mondrian_forest" or
+            "recent_gaussian"; see `streamnb.models.mixture` for all but the first.
         likelihood: how texts are read; see `streamnb.models.mixture.hypotheses.Hypothesis`.
         alpha: added to every count.
         m: equivalent sample size of the m-estimate, in place of alpha.
@@ -68,13 +69,20 @@ class HypothesisConfig(Section, frozen=True):
         prior_weight: weight of P(value | label) next to pairs of values, in examples.
         max_attributes: number of attributes read in pairs, the first that are learned; None reads all.
         trees: number of trees of a forest.
+        half_life_events: number of learned events after which an event counts half, of recent events.
         weight: relative prior probability of the hypothesis itself; 0 for a hypothesis that is not weighed.
         name: its name in predictions, metrics and reports; None derives it.
     """
 
-    kind: Literal["naive_bayes", "softmax", "byte_softmax", "pool", "one_dependence", "mondrian_forest"] = (
-        "naive_bayes"
-    )
+    kind: Literal[
+        "naive_bayes",
+        "softmax",
+        "byte_softmax",
+        "pool",
+        "one_dependence",
+        "mondrian_forest",
+        "recent_gaussian",
+    ] = "naive_bayes"
     likelihood: Literal["multinomial", "presence", "bernoulli", "complement"] | None = None
     alpha: Annotated[float | None, ABOVE_ZERO] = None
     m: Annotated[float | None, ABOVE_ZERO] = None
@@ -90,6 +98,7 @@ class HypothesisConfig(Section, frozen=True):
     prior_weight: Annotated[float | None, PRIOR_WEIGHT] = None
     max_attributes: Annotated[int | None, whole(1, 1 << 12)] = None
     trees: Annotated[int | None, whole(1, 1000)] = None
+    half_life_events: Annotated[int | None, whole(1, 1_000_000_000)] = None
     weight: Annotated[float, number(0)] = 1.0
     name: Annotated[str | None, NAME] = None
 
@@ -110,14 +119,13 @@ class HypothesisConfig(Section, frozen=True):
     @property
     def is_opinion(self) -> bool:
         """True if a pool includes it."""
-        return self.kind in {"softmax", "byte_softmax", "one_dependence", "mondrian_forest"} or (
-            self.kind == "naive_bayes" and bool(self.calibrated)
-        )
+        is_calibrated = self.kind == "naive_bayes" and bool(self.calibrated)
+        return is_calibrated or self.kind not in {"naive_bayes", "pool"}
 
     @property
     def is_renewed(self) -> bool:
         """True if any of it restarts when the model is renewed."""
-        learns = self.kind in {"softmax", "byte_softmax", "pool", "mondrian_forest"} or bool(self.calibrated)
+        learns = self.kind not in {"naive_bayes", "one_dependence"} or bool(self.calibrated)
         return learns or self.half_life is not None or self.density == "binned"
 
     @property
@@ -183,7 +191,9 @@ def _check(key: str, hypotheses: Sequence[HypothesisConfig]) -> None:
     """Refuse an empty pool, different settings of bytes, and zero weights only."""
     for i, hypothesis in enumerate(hypotheses):
         if hypothesis.kind == "pool" and not any(other.is_opinion for other in hypotheses):
-            kinds = 'of kind "softmax", "byte_softmax", "one_dependence" or "mondrian_forest"'
+            kinds = (
+                'of kind "softmax", "byte_softmax", "one_dependence", "mondrian_forest" or "recent_gaussian"'
+            )
             kinds += " or with calibrated = true"
             raise refused(f"{key}[{i}].kind", "pool", f"another hypothesis to pool, {kinds}")
     read = [(i, h.first_bytes) for i, h in enumerate(hypotheses) if h.first_bytes is not None]

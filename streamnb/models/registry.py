@@ -19,6 +19,7 @@ HYPOTHESES = {
     "pool": "models.mixture.hypothesis_kinds:Pool",
     "one_dependence": "models.mixture.hypothesis_kinds:OneDependence",
     "mondrian_forest": "models.mixture.hypothesis_kinds:MondrianForest",
+    "recent_gaussian": "models.mixture.hypothesis_kinds:RecentGaussian",
 }
 """Kind of a hypothesis -> its class."""
 

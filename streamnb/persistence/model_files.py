@@ -40,6 +40,7 @@ _VALUES = (
     "Nominal",
     "OneDependence",
     "Pool",
+    "RecentGaussian",
     "SmoothedPrior",
     "Softmax",
     "Text",

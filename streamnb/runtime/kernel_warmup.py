@@ -13,6 +13,7 @@ from streamnb.models.mixture.hypothesis_kinds import (
     MondrianForest,
     OneDependence,
     Pool,
+    RecentGaussian,
     Softmax,
 )
 from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
@@ -66,6 +67,7 @@ def warm() -> None:
         Pool(calibrated=True),
         OneDependence(),
         MondrianForest(),
+        RecentGaussian(),
     ]
     many = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.1, prediction="gibbs")
     for label in ("a", "b", "c"):

@@ -90,7 +90,7 @@ def row_scale(epochs: int, scale: float) -> float:
 
 
 @kernel
-def _age_moments(n: Floats, mean: Floats, M2: Floats, worth: float) -> None:
+def age_moments(n: Floats, mean: Floats, M2: Floats, worth: float) -> None:
     """Scale the weights of moments by `worth`; the mean stays, unless hardly any weight remains."""
     for f in range(n.shape[0]):
         for k in range(n.shape[1]):
@@ -117,7 +117,7 @@ def _advance(decayed: DecayedTables, time: float, age: Floats) -> None:
             multiply_by(decayed.classes[d], worth)
             for g in range(decayed.totals.shape[1]):
                 multiply_by(decayed.totals[d, g], worth)
-            _age_moments(decayed.n[d], decayed.mean[d], decayed.M2[d], worth)
+            age_moments(decayed.n[d], decayed.mean[d], decayed.M2[d], worth)
             decayed.epoch[d] += epochs
             age[d] -= _EPOCH * epochs
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_right, insort
 from collections import Counter, defaultdict
+from fractions import Fraction
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
 from streamnb.features.character_table import normalized
+from tests.oracles.gaussian_oracle import gaussian_of
 from tests.oracles.words_oracle import words as words_of
 
 SIZES = {
@@ -27,7 +29,7 @@ CODES = 16
 PAIRED = 12
 SELECTED_AFTER = 256
 ESCAPE = 1e-15
-LATE = ("OneDependence", "MondrianForest")
+GATED = ("OneDependence", "MondrianForest")
 
 
 def softmax(scores):
@@ -261,6 +263,45 @@ class Calibrator:
         self.power = min(max(self.power, 0.02), 4.0)
 
 
+class Recent(Calibrator):
+    """Gaussian naive Bayes over all events that were learned, each by the weight that is left of it; calibrated."""
+
+    def __init__(self, hypothesis):
+        super().__init__()
+        self.half_life, self.met = hypothesis.half_life_events, []
+
+    def joints(self, numbers):
+        """Class -> log P(class, numbers)."""
+        ages = range(len(self.met), 0, -1)
+        left = [
+            (k, w, w * 2 ** (-age / self.half_life), x) for age, (k, w, x) in zip(ages, self.met, strict=True)
+        ]
+        of_all, found = math.fsum(w for _, w, *_ in left), {}
+        for k in dict.fromkeys(k for k, *_ in left):
+            own = [(w, decayed) for label, w, decayed, _ in left if label == k]
+            share = math.fsum(w for w, _ in own) / of_all
+            found[k] = math.log(math.fsum(decayed for _, decayed in own) + share)
+        for name, value in numbers.items():
+            cells = self.cells(left, name)
+            for k in found:
+                read = gaussian_of(cells, k)
+                if read is not None:
+                    away = float((Fraction(value) - read[0]) ** 2 / read[1])
+                    found[k] -= (math.log(2 * math.pi * float(read[1])) + away) / 2
+        return found
+
+    @staticmethod
+    def cells(left, name):
+        """Class -> (n, mean, M2) of a number, exact: equal values have no spread."""
+        found = {}
+        for k in {k for k, _, _, x in left if name in x}:
+            own = [(Fraction(w), Fraction(x[name])) for label, _, w, x in left if label == k and name in x]
+            n = sum(w for w, _ in own)
+            mean = sum(w * value for w, value in own) / n
+            found[k] = n, mean, sum(w * (value - mean) ** 2 for w, value in own)
+        return found
+
+
 class Pooling:
     """A log-opinion pool."""
 
@@ -343,10 +384,12 @@ class Oracle:
         self.hypotheses, self.texts, self.nominal, self.rate = hypotheses, texts, nominal, rate
         self.caution = caution
         self.kinds = [type(h).__name__ for h in hypotheses]
+        self.late = (*GATED, "RecentGaussian") if set(GATED) & set(self.kinds) else ()
         opinions = sum(
-            kind in {"Softmax", "ByteSoftmax"} or (kind == "Hypothesis" and h.calibrated)
+            kind in {"Softmax", "ByteSoftmax", "RecentGaussian"} - {*self.late}
+            or (kind == "Hypothesis" and h.calibrated)
             for kind, h in self.named()
-        )  # and those of one dependence, as soon as an attribute was learned that is no text
+        )  # and recent ones, forests and those of one dependence, as soon as an attribute was learned that is no text
         self.parts = [
             Regression(h)
             if kind == "Softmax"
@@ -354,6 +397,8 @@ class Oracle:
             if kind == "ByteSoftmax"
             else (CalibratedPooling if h.calibrated else Pooling)(h, opinions)
             if kind == "Pool"
+            else Recent(h)
+            if kind == "RecentGaussian"
             else Calibrator()
             if kind == "Hypothesis" and h.calibrated
             else None
@@ -495,7 +540,8 @@ class Oracle:
             if f.v and f.name in self.of_feature
         }
         answers, opinions, late = [None] * len(self.parts), [], []
-        for h, (part, own) in enumerate(zip(self.parts, joints, strict=True)):
+        for h, (part, given) in enumerate(zip(self.parts, joints, strict=True)):
+            own = part.joints(self.numbers(x)) if isinstance(part, Recent) else given
             if part is None:
                 answers[h] = softmax(own)
                 late += [answers[h][1]] if self.is_late(self.hypotheses[h]) else []
@@ -508,7 +554,10 @@ class Oracle:
                 if self.caution and not isinstance(part, Calibrator):
                     scores = {k: score + doubts(self.class_weights)[k] for k, score in scores.items()}
                 answers[h] = softmax(scores)
-                opinions.append(answers[h][1])
+                if self.kinds[h] not in self.late:
+                    opinions.append(answers[h][1])
+                elif self.is_awake:
+                    late.append(answers[h][1])
         for h, part in enumerate(self.parts):
             if isinstance(part, Pooling):
                 answers[h] = softmax(part.scores([*opinions, *late], classes))
@@ -516,6 +565,12 @@ class Oracle:
         posterior = [math.exp(p) for p in self.log_posterior]
         mixture = {k: math.fsum(p * s[k] for p, s in zip(posterior, self.said, strict=True)) for k in classes}
         return self.said, mixture
+
+    def numbers(self, x):
+        """Attribute -> value of the numbers."""
+        return {
+            name: value for name, value in self.present(x).items() if self.kind(name, value) == "continuous"
+        }
 
     def strings(self, x):
         """((attribute, its number), text) of the texts of known attributes that are no bags."""
@@ -543,6 +598,8 @@ class Oracle:
             self.meet(name, value)
         self.class_weights[y] = self.class_weights.get(y, 0.0) + weight
         for part in self.parts:
+            if isinstance(part, Recent):
+                part.met.append((y, weight, self.numbers(self.x)))
             if isinstance(part, ByteRegression):
                 part.count(self.strings(self.x), y, list(self.class_weights).index(y), weight)
         self.learned += weight
@@ -551,14 +608,14 @@ class Oracle:
 
     def is_late(self, h):
         """Whether it is an opinion by now that pools take in when an attribute was learned."""
-        return self.is_awake and type(h).__name__ in LATE
+        return self.is_awake and type(h).__name__ in self.late
 
     def wake(self):
         """Let pools take in those of one dependence and forests, once an attribute was learned."""
         if not self.is_awake and any(self.kind(*a) != "text" for a in self.present(self.x).items()):
             self.is_awake = True
             for pool in [part for part in self.parts if isinstance(part, Pooling)]:
-                for _ in range(sum(map(self.kinds.count, LATE))):
+                for _ in range(sum(map(self.kinds.count, self.late))):
                     pool.take_in()
 
     def meet(self, name, value):

@@ -14,6 +14,7 @@ counts are shared: a naive Bayes hypothesis is a way to read them, not a table o
     ByteSoftmax              byte n-grams in a fixed table       gradient (`models.softmax`)
     OneDependence            counts of pairs, its own            counting (`models.one_dependence`)
     MondrianForest           trees over tables, its own          splits and counts (`models.forest`)
+    RecentGaussian           moments of recent events, its own   forward decay (`recent_gaussians`)
     Pool                     log opinions of other members       a Bayesian linear model (`opinion_pool`)
 
 For each event the kernel `run_hypotheses` does, in this order:

@@ -15,6 +15,7 @@ from streamnb.models.calibration.histogram_binning import correct_confidence, le
 from streamnb.models.calibration.temperature_scaling import learn_power, temper
 from streamnb.models.mixture.hypothesis_kinds import BYTES, CALIBRATED, CALIBRATED_POOL, POOL, SOFTMAX
 from streamnb.models.mixture.opinion_pool import learn_pool, score_pool
+from streamnb.models.mixture.recent_gaussians import learn_recent
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
 from streamnb.models.softmax.byte_ngram_table import count_grams, learn_grams, score_grams, weigh_grams
 from streamnb.models.softmax.feature_extraction import ExtractedFeatures, extract, note_attributes
@@ -179,6 +180,8 @@ def learn_by_learners(
                 scratch.opinions[:pooled], scratch.pooled[0, p], label, weight, plan.variances[p],
                 learners.pool_weights[p], learners.covariance[p], learners.pool_bias[p], scratch.work,
             )  # fmt: skip
+    if plan.half_lives.size:
+        learn_recent(learners.recent, batch, e)
     count_grams(grams, learners.grams, label, units)
     if scratch.extracted.keys.size:
         count_features(scratch.extracted, learners.features, label, units)

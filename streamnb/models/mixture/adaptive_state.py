@@ -27,11 +27,13 @@ from streamnb.models.mixture.hypothesis_kinds import (
     MondrianForest,
     OneDependence,
     Pool,
+    RecentGaussian,
     Softmax,
     _densities,
     _reading,
     naive_part,
 )
+from streamnb.models.mixture.recent_gaussians import RecentArrays, RecentGaussians
 from streamnb.models.softmax.byte_ngram_table import ByteNgramArrays, ByteNgramTable
 from streamnb.models.softmax.feature_extraction import ExtractedFeatures, ExtractionContext, expected_context
 from streamnb.models.softmax.feature_table import FeatureTable, FeatureTableArrays
@@ -47,6 +49,7 @@ class HypothesisPlan(NamedTuple):
     """Kind and index of each of H hypotheses over B readings of the counts.
 
     The first readings are distinct; the last are duplicates of them that read continuous values by bins.
+    After them come R readings of recent events, which are calibrated too.
 
     Attributes:
         kind: int64[H], NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, ONE_DEPENDENCE, BYTES
@@ -60,6 +63,7 @@ class HypothesisPlan(NamedTuple):
         opinions: int64[I], the hypotheses that are pooled.
         binned: bool[B], True if continuous values are read by their bins, see `binned_density`.
         duplicate_of: int64[< B], the first reading that each of the last ones duplicates.
+        half_lives: float64[R], learned events, see `recent_gaussians`.
         byte_rates: float64[G], of the byte n-gram learners; their biases follow the biases of the M learners.
         first_bytes: int64[1, or 0 without such learners], number of bytes of a text that they read.
         is_cautious: bool[1], True if softmax regressions doubt new classes, see `rare_class_shrinkage`.
@@ -75,6 +79,7 @@ class HypothesisPlan(NamedTuple):
     opinions: Ints
     binned: Flags
     duplicate_of: Ints
+    half_lives: Floats
     byte_rates: Floats
     first_bytes: Ints
     is_cautious: Flags
@@ -88,6 +93,8 @@ class HypothesisPlan(NamedTuple):
         readings, densities = naive_part(hypotheses), _densities(hypotheses)
         variances = list(dict.fromkeys(h.variance for h in hypotheses if isinstance(h, Pool)))
         n_estimators = sum(isinstance(h, OneDependence) for h in hypotheses)
+        half_lives = [h.half_life_events for h in hypotheses if isinstance(h, RecentGaussian)]
+        half_lives = list(dict.fromkeys(half_lives))
         kinds: list[int] = []
         index: list[int] = []
         number: list[int] = []
@@ -99,6 +106,8 @@ class HypothesisPlan(NamedTuple):
                 index.append(number[-1])
             elif isinstance(h, MondrianForest):
                 index.append(n_estimators + number[-1])
+            elif isinstance(h, RecentGaussian):
+                index.append(len(densities) + half_lives.index(h.half_life_events))
             elif isinstance(h, Pool):  # pools of equal variance share their weights
                 index.append(variances.index(h.variance))
             else:
@@ -112,11 +121,13 @@ class HypothesisPlan(NamedTuple):
                 f"{first_bytes[0]} bytes or the first {first_bytes[1]}, not both"
             )
         opinions = [i for i, kind in enumerate(kinds) if kind in _OPINIONS]
-        waiting = [i for i in opinions if _is_gated(hypotheses[i])]
+        gated = (RecentGaussian,) if any(map(_is_gated, hypotheses)) else ()
+        waiting = [i for i in opinions if _is_gated(hypotheses[i]) or isinstance(hypotheses[i], gated)]
         opinions = [i for i in opinions if i not in waiting] + waiting
         if variances and not opinions:
             raise ValueError(
-                "a pool needs hypotheses that are calibrated, softmax regressions, one-dependence, or forests"
+                "a pool needs hypotheses that are calibrated, one-dependence, forests, recent Gaussians, or "
+                "softmax regressions"
             )
         return cls(
             np.array(kinds, dtype=np.int64),
@@ -128,11 +139,17 @@ class HypothesisPlan(NamedTuple):
             np.array(opinions, dtype=np.int64),
             np.array([is_binned for _, is_binned in densities], dtype=np.bool_),
             np.array([i for i, _ in densities[len(readings) :]], dtype=np.int64),
+            np.array(half_lives, dtype=np.float64),
             np.array([h.rate for h in by_bytes], dtype=np.float64),
             np.array(first_bytes, dtype=np.int64),
             np.array([is_cautious]),
             np.array([len(waiting)], dtype=np.int64),
         )
+
+    @property
+    def n_others(self) -> int:
+        """The number of readings beyond the distinct ones: duplicates and those of recent events."""
+        return self.duplicate_of.size + self.half_lives.size
 
     @property
     def takes_features(self) -> bool:
@@ -151,18 +168,21 @@ def _is_gated(h: AnyHypothesis) -> bool:
     return isinstance(h, MondrianForest) or (isinstance(h, OneDependence) and h.is_gated)
 
 
+_KINDS = {
+    Softmax: SOFTMAX,
+    ByteSoftmax: BYTES,
+    OneDependence: ONE_DEPENDENCE,
+    MondrianForest: FOREST,
+    RecentGaussian: CALIBRATED,
+}
+
+
 def _kind(h: AnyHypothesis) -> int:
     if isinstance(h, Hypothesis):
         return CALIBRATED if h.calibrated else NAIVE
-    if isinstance(h, Softmax):
-        return SOFTMAX
-    if isinstance(h, ByteSoftmax):
-        return BYTES
-    if isinstance(h, OneDependence):
-        return ONE_DEPENDENCE
-    if isinstance(h, MondrianForest):
-        return FOREST
-    return CALIBRATED_POOL if h.calibrated else POOL
+    if isinstance(h, Pool):
+        return CALIBRATED_POOL if h.calibrated else POOL
+    return _KINDS[type(h)]
 
 
 @struct_type
@@ -172,7 +192,7 @@ class AdaptiveArrays(NamedTuple):
     There are columns for C >= K classes, and I opinions are pooled.
 
     Attributes:
-        features, bins, context, grams: see their classes.
+        features, bins, context, grams, recent: see their classes.
         bias: float64[M + G, 2, C], of each learner, and its sums of squared gradients.
         powers: float64[T, 2], of each calibrator, and its curvature.
         pool_weights: float64[P, I].
@@ -191,6 +211,7 @@ class AdaptiveArrays(NamedTuple):
     pool_bias: Floats
     confidence: Ints
     grams: ByteNgramArrays
+    recent: RecentArrays
 
 
 @struct_type
@@ -284,6 +305,7 @@ class AdaptiveState(Growable):
         self._pool_bias = np.zeros((P, 2, 0))
         calibrated = int(np.count_nonzero(plan.kind == CALIBRATED_POOL))
         self._confidence = np.zeros((calibrated, CONFIDENCES, 2), dtype=np.int64)
+        self.recent = RecentGaussians(plan.half_lives)
 
     @property
     def is_needed(self) -> bool:
@@ -294,13 +316,14 @@ class AdaptiveState(Growable):
     def n_bytes(self) -> int:
         """Memory, bytes."""
         features = self.features.n_bytes + self.bins.n_bytes if self._plan.takes_features else 0
-        return features + self.grams.n_bytes
+        return features + self.grams.n_bytes + self.recent.n_bytes
 
     def memory(self, classes: int) -> dict[str, MemoryComponent]:
         """Return the memory use of features and byte n-grams, for `classes` classes."""
         features = {"features": self.features.memory(classes)} if self._plan.takes_features else {}
         runs = {"byte_runs": MemoryComponent(self.grams.n_bytes, 0)} if self._plan.byte_rates.size else {}
-        return features | runs
+        recent = {"recent": MemoryComponent(self.recent.n_bytes, 0)} if self._plan.half_lives.size else {}
+        return features | runs | recent
 
     @property
     def byte_bias(self) -> Floats:
@@ -321,6 +344,7 @@ class AdaptiveState(Growable):
             self._pool_bias,
             self._confidence,
             self.grams.tables,
+            self.recent.tables,
         )
 
     def reserve(
@@ -331,6 +355,7 @@ class AdaptiveState(Growable):
             self.bins.reserve(fields, places)
             self.features.reserve(classes, known, features)
         self.grams.reserve(groups, classes)
+        self.recent.reserve(fields, classes)
         if classes > self._bias.shape[2]:
             self._bias = roomier(self._bias, 0, 0, classes, times=1.125)
             self._pool_bias = roomier(self._pool_bias, 0, 0, classes, times=1.125)
@@ -357,6 +382,7 @@ class AdaptiveState(Growable):
             "pool_covariance": self._covariance.copy(),
             "pool_bias": self._pool_bias[:, :, :classes].copy(),
             "pool_confidence": self._confidence.copy(),
+            **self.recent.state(classes),
         }
         features: Callable[[], dict[str, Array]] = dict
         if self._plan.takes_features:
@@ -380,6 +406,7 @@ class AdaptiveState(Growable):
         self._bias, self._pool_bias = found["bias"].copy(), found["pool_bias"].copy()
         self._powers, self._pool_weights = found["powers"].copy(), found["pool_weights"].copy()
         self._covariance, self._confidence = found["pool_covariance"].copy(), found["pool_confidence"].copy()
+        self.recent.load(found)
         if self._plan.takes_features:
             self.bins.load(bins)
             self._context = ExtractionContext(
@@ -402,6 +429,7 @@ class AdaptiveState(Growable):
             "pool_covariance": real(P, pooled, pooled, low=-widest, high=widest),
             "pool_bias": real(P, 2, "classes", low=any_and_square),
             "pool_confidence": counts(*self._confidence.shape),
+            **self.recent.expected(),
         }
         if self._plan.takes_features:
             expected |= self.features.expected(arrays, classes)

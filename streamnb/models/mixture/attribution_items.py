@@ -34,7 +34,7 @@ class AttributionItems(NamedTuple):
         own: int64[2, features], the `owners` of each feature of the event.
         weights, priors: float64[H], weight of each hypothesis, including its share in the pools, and the log
             odds before the event is read.
-        by_reading, by_learner, by_bytes: float64[B], float64[M], float64[G], factors of their log odds.
+        by_reading, by_learner, by_bytes: float64[B + R], float64[M], float64[G], factors of their log odds.
         totals: float64[B], log odds of the totals of an attribute.
         feature_odds: float64[most], log odds of each feature, or byte n-gram.
         runs: int64[byte n-grams], the n-gram at each byte.
@@ -97,7 +97,7 @@ class AttributionItems(NamedTuple):
             np.zeros((2, features), dtype=np.int64),
             np.zeros(H),
             np.zeros(H),
-            np.zeros(readings),
+            np.zeros(readings + plan.half_lives.size),
             np.zeros(plan.rates.size),
             np.zeros(plan.byte_rates.size),
             np.zeros(readings),

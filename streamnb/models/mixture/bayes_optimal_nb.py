@@ -92,8 +92,8 @@ class BayesOptimalNB(LearnedMixture):
         attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous". The
             hypotheses choose how texts are read; smoothing set on an attribute applies to all of them.
         hypotheses: `Hypothesis` (naive Bayes, also calibrated), `Softmax`, `ByteSoftmax`, `Pool`,
-            `OneDependence` and `MondrianForest`; the default set suits both texts and tables
-            (`DEFAULT_HYPOTHESES`).
+            `OneDependence`, `MondrianForest` and `RecentGaussian`; the default set (`DEFAULT_HYPOTHESES`)
+            suits both texts and tables.
         switching_rate: probability that the best hypothesis changes from one event to the next.
         prediction: "mixture" (Bayes optimal), "map" (the most probable hypothesis), or "gibbs" (one drawn
             from the posterior for every event, whose expected error is at most twice the Bayes-optimal).
@@ -424,7 +424,7 @@ class BayesOptimalNB(LearnedMixture):
         bags, grams = bags_of(batch), self._grams_of(encoded, learn=learn)
         readings = self._readings_now()
         scratch = HypothesisScratch.with_capacity(
-            len(self._readings), self._plan.duplicate_of.size, K, len(self._sources.decays)
+            len(self._readings), self._plan.n_others, K, len(self._sources.decays)
         )
         most = most_features(batch) if self._plan.takes_features else 0
         learner_scratch = AdaptiveScratch.with_capacity(self._plan, K, most, grams.buckets.size)

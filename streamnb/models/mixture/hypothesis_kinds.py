@@ -71,7 +71,7 @@ class ByteSoftmax:
 
 @dataclass(frozen=True)
 class Pool:
-    """A log-opinion pool of all calibrated, softmax, one-dependence and forest hypotheses.
+    """A log-opinion pool of all calibrated, softmax, one-dependence, forest and recent hypotheses.
 
     See `opinion_pool`.
 
@@ -177,7 +177,34 @@ class MondrianForest:
         return self.name or f"mondrian forest trees={self.trees}"
 
 
-AnyHypothesis = Hypothesis | Softmax | ByteSoftmax | Pool | OneDependence | MondrianForest
+@dataclass(frozen=True)
+class RecentGaussian:
+    """A calibrated Gaussian naive Bayes model of recent events, as a hypothesis: see `recent_gaussians`.
+
+    It reads the first 256 numbers that are learned, ignores texts and nominal values, and next to gated
+    hypotheses pools read it only after an event with an attribute was learned.
+
+    Attributes:
+        half_life_events: number of learned events after which an event counts half, 1 to 1,000,000,000.
+        weight: relative prior probability; 0 as in `Hypothesis`.
+        name: in predictions, metrics and reports.
+    """
+
+    half_life_events: int = 32
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_whole("half_life_events", self.half_life_events, 1, 1_000_000_000)
+        check_weight(self.weight)
+
+    @property
+    def label(self) -> str:
+        """Name, or by default the parameters: ``recent gaussian half_life_events=32``."""
+        return self.name or f"recent gaussian half_life_events={self.half_life_events}"
+
+
+AnyHypothesis = Hypothesis | Softmax | ByteSoftmax | Pool | OneDependence | MondrianForest | RecentGaussian
 
 
 def check_hypotheses(hypotheses: Any) -> None:
@@ -187,8 +214,8 @@ def check_hypotheses(hypotheses: Any) -> None:
         if not is_list or not isinstance(item, AnyHypothesis):
             example = f"Hypothesis({item!r})" if isinstance(item, str) else "Hypothesis()"
             raise ValueError(
-                "hypotheses must be a list of Hypothesis, Softmax, ByteSoftmax, Pool, OneDependence or "
-                f"MondrianForest, such as [{example}], not {brief(repr(hypotheses))}"
+                "hypotheses must be a list of Hypothesis, Softmax, ByteSoftmax, Pool, OneDependence, "
+                f"MondrianForest or RecentGaussian, such as [{example}], not {brief(repr(hypotheses))}"
             )
     check_names([hypothesis.label for hypothesis in hypotheses])
     if not any(hypothesis.weight for hypothesis in hypotheses):
@@ -242,8 +269,10 @@ DEFAULT_HYPOTHESES: tuple[AnyHypothesis, ...] = (
     ByteSoftmax(0.6),
     OneDependence(max_attributes=64),
     MondrianForest(),
+    RecentGaussian(32),
+    RecentGaussian(256),
     Pool(0.01),
     Pool(0.1),
     Pool(0.1, calibrated=True),
 )
-"""Naive Bayes (good from the first events), calibrated; softmax regressions; pairs; trees; and pools."""
+"""Naive Bayes (good from the first events), calibrated; softmax; pairs; trees; recent events; and pools."""

@@ -48,7 +48,7 @@ class HypothesisScratch(NamedTuple):
     """Scratch for H hypotheses, K classes and D half-lives; holds nothing between two events.
 
     Attributes:
-        joint: float64[H + duplicates, K], the result.
+        joint: float64[H + others, K], the result; others are duplicates, then readings of recent events.
         above, below: float64[H, K], products of numerators and denominators.
         exponent: int64[H, K], powers of two split off from them.
         counts: float64[2 + D, K], of one row: by source, in units.
@@ -78,12 +78,12 @@ class HypothesisScratch(NamedTuple):
     power: Floats
 
     @classmethod
-    def with_capacity(cls, hypotheses: int, twins: int, classes: int, decays: int) -> HypothesisScratch:
+    def with_capacity(cls, hypotheses: int, others: int, classes: int, decays: int) -> HypothesisScratch:
         """Return scratch for these numbers."""
         by_class = (hypotheses, classes)
         sources = (FIRST_DECAYED + decays, classes)
         return cls(
-            np.empty((hypotheses + twins, classes)),
+            np.empty((hypotheses + others, classes)),
             np.empty(by_class),
             np.empty(by_class),
             np.empty(by_class, dtype=np.int64),

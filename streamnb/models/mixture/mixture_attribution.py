@@ -60,6 +60,7 @@ from streamnb.models.mixture.hypothesis_log_likelihood import (
     score_nominal,
     set_smoothing,
 )
+from streamnb.models.mixture.recent_gaussians import score_recent_prior, score_recent_value
 from streamnb.models.naive_bayes.gaussian_factors import score_value
 from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
 from streamnb.models.one_dependence.pair_attribution import averaged_log_odds
@@ -216,6 +217,35 @@ def _add_text(
                 )  # fmt: skip
 
 
+@inlined
+def _log_odds_of_others(
+    plan: Any,
+    tables: CountViews,
+    learners: Any,
+    batch: Batch,
+    e: int,
+    v: int,
+    extracted: Any,
+    classes: Any,
+    value: Floats,
+    by_reading: Floats,
+) -> float:
+    """Return what number v of event e adds by its bins, and by its density in recent events."""
+    one, other = classes
+    added = 0.0
+    if plan.binned.any():
+        read_value(tables, learners, batch, e, v, extracted, value)
+        for b in range(plan.binned.size):
+            if plan.binned[b]:
+                added += by_reading[b] * (value[one] - value[other])
+    at = batch.event_values[e] + v
+    for r in range(plan.half_lives.size):
+        fill(value, 0.0)
+        score_recent_value(learners.recent, tables.classes, r, batch.value_field[at], batch.value[at], value)
+        added += by_reading[plan.binned.size + r] * (value[one] - value[other])
+    return added
+
+
 @kernel
 def _add_numbers(
     plan: Any,
@@ -229,18 +259,16 @@ def _add_numbers(
     scratch: HypothesisScratch,
     items: AttributionItems,
 ) -> None:
-    """Add the numbers, which are the parts from `first` on, by their bins or by their Gaussian density."""
+    """Add the numbers, which are the parts from `first` on, by their bins and their Gaussian densities."""
     tables, _, decayed, learners, _ = state
     one, other = classes
     value, by_reading, odds = scratch.value, items.by_reading, items.parts.odds
     for v in range(batch.event_values[e + 1] - batch.event_values[e]):
         at = batch.event_values[e] + v
         f, x = batch.value_field[at], batch.value[at]
-        if plan.binned.any():
-            read_value(tables, learners, batch, e, v, extracted, value)
-            for b in range(plan.binned.size):
-                if plan.binned[b]:
-                    odds[first + v] += by_reading[b] * (value[one] - value[other])
+        odds[first + v] += _log_odds_of_others(
+            plan, tables, learners, batch, e, v, extracted, classes, value, by_reading
+        )
         for source in range(scratch.counts.shape[0]):
             d = source - FIRST_DECAYED
             if source == PRESENT:
@@ -501,6 +529,19 @@ def _add_paths(batch: Batch, e: int, f: int, weight: float, classes: Any, items:
     return math.log(added[last, one] / added[last, other]) + _of_path(added, last - 1, classes, inverses)
 
 
+@inlined
+def _log_odds_of_prior(
+    plan: Any, learners: Any, known: Ints, i: int, classes: Any, by_class: Floats, scores: Floats
+) -> float:
+    """Return the log odds of the classes by reading i; by_class: log priors of the distinct readings."""
+    one, other = classes
+    if i >= plan.binned.size:
+        score_recent_prior(learners.recent, known, i - plan.binned.size, scores)
+        return float(scores[one] - scores[other])
+    b = i if i < by_class.shape[0] else plan.duplicate_of[i - by_class.shape[0]]
+    return float(by_class[b, one] - by_class[b, other])
+
+
 @kernel
 def _fill_priors(
     plan: Any,
@@ -523,8 +564,9 @@ def _fill_priors(
     for h in range(plan.kind.size):
         i, logs = plan.reads[h], learner_scratch.logs[h]
         if plan.kind[h] == NAIVE or plan.kind[h] == CALIBRATED:
-            b = i if i < by_class.shape[0] else plan.duplicate_of[i - by_class.shape[0]]
-            priors[h] = by_class[b, one] - by_class[b, other]
+            priors[h] = _log_odds_of_prior(
+                plan, learners, known, i, classes, by_class, learner_scratch.scores
+            )
         if plan.kind[h] == CALIBRATED:
             logs, power = learner_scratch.untempered[plan.number[h]], learners.powers[plan.number[h], 0]
             told, share = _cut(logs[one], logs[other], _POWER_FLOOR)

@@ -26,6 +26,7 @@ from streamnb.models.mixture.hypotheses import SmoothingTables
 from streamnb.models.mixture.hypothesis_kinds import FOREST, NAIVE, ONE_DEPENDENCE
 from streamnb.models.mixture.hypothesis_log_likelihood import HypothesisScratch, score_hypotheses
 from streamnb.models.mixture.mixture_attribution import attribute_event
+from streamnb.models.mixture.recent_gaussians import score_recent
 from streamnb.models.naive_bayes.joint_log_likelihood import score_priors
 from streamnb.models.naive_bayes.naive_bayes_kernels import evidence_per_token, learn_event, unlearn_event
 from streamnb.models.softmax.feature_extraction import most_features_of
@@ -236,6 +237,8 @@ def run_hypotheses(
         if most and batch.event_values[e + 1] > batch.event_values[e]:
             features = learner_scratch.extracted
             score_binned(plan.binned, tables, learners, batch, e, features, scratch.value, scratch.joint)
+        if plan.half_lives.size:
+            score_recent(learners.recent, tables.classes, batch, e, scratch.joint[plan.binned.size :])
         for h in range(H):
             if plan.kind[h] == NAIVE:
                 normalise(scratch.joint[plan.reads[h]], learner_scratch.misses, by_hypothesis[h])

@@ -311,7 +311,7 @@ class Workspace(NamedTuple):
             Answers.with_capacity(plan.kind.size, classes, 1),
             Answers.with_capacity(plan.kind.size, classes, 0),
             grams,
-            HypothesisScratch.with_capacity(readings, plan.duplicate_of.size, classes, decays),
+            HypothesisScratch.with_capacity(readings, plan.n_others, classes, decays),
             AdaptiveScratch.with_capacity(plan, classes, most, grams.buckets.size),
             np.empty(mixture_words(*size)),
             np.empty(PINNED_WORDS, dtype=np.int64),

@@ -18,6 +18,7 @@ from streamnb.models.mixture.hypothesis_kinds import (
     MondrianForest,
     OneDependence,
     Pool,
+    RecentGaussian,
     Softmax,
 )
 from streamnb.values.type_aliases import Array
@@ -26,14 +27,14 @@ from streamnb.verification.check_results import CheckResults
 OF_LEARNERS, OF_FORESTS, DECAYED = "learned_", "forest_", "decayed_"
 """Prefixes of the arrays that are compared here."""
 _COMPARED = (OF_LEARNERS, OF_FORESTS, DECAYED)
-_BY_GRADIENT = ("feature_weights", "bias", "powers", "pool_", "gram_told", "gram_squares")
+_BY_GRADIENT = ("feature_weights", "bias", "powers", "pool_", "gram_told", "gram_squares", "recent_")
 _UNPORTABLE = (DECAYED, *(f"{OF_LEARNERS}{name}" for name in _BY_GRADIENT))
 
 
 def learns(model: StreamModel) -> bool:
     """Return True if the model has learners, reads bins or features, or decays counts."""
     return isinstance(model, BayesOptimalNB) and any(
-        isinstance(h, (Softmax, ByteSoftmax, OneDependence, MondrianForest, Pool))
+        isinstance(h, (Softmax, ByteSoftmax, OneDependence, MondrianForest, Pool, RecentGaussian))
         or h.calibrated
         or h.is_binned
         or h.half_life is not None

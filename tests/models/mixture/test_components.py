@@ -8,7 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, MondrianForest, OneDependence, Pool, Softmax
+from streamnb import (
+    BayesOptimalNB,
+    ByteSoftmax,
+    Hypothesis,
+    MondrianForest,
+    OneDependence,
+    Pool,
+    RecentGaussian,
+    Softmax,
+)
 from streamnb.models.mixture.hypothesis_kinds import DEFAULT_HYPOTHESES
 from tests.models.mixture.test_learners import ATTRIBUTES, CALIBRATED, SOME, Watched, mixed_stream
 
@@ -24,7 +33,7 @@ COMPANY = [
 OPINIONS = [
     h
     for h in COMPANY
-    if isinstance(h, (Softmax, ByteSoftmax, OneDependence, MondrianForest))
+    if isinstance(h, (Softmax, ByteSoftmax, OneDependence, MondrianForest, RecentGaussian))
     or (isinstance(h, Hypothesis) and h.calibrated)
 ]
 

@@ -44,7 +44,7 @@ from tests.models.mixture.test_learners import (
     crowded_stream,
     mixed_stream,
 )
-from tests.oracles.learner_oracle import ByteRegression, Oracle, Pooling, Regression, softmax
+from tests.oracles.learner_oracle import ByteRegression, Oracle, Pooling, Recent, Regression, softmax
 from tests.oracles.words_oracle import words
 from tests.support.service import records
 
@@ -202,7 +202,7 @@ class Explained(Watched):
             self.oracle.named(), self.oracle.parts, self.oracle.said, strict=True
         ):
             logs[h.label] = {k: math.log(p) if p else -math.inf for k, p in said.items()}
-            if isinstance(part, Regression | ByteRegression) or kind in self.scores_alone:
+            if isinstance(part, Regression | ByteRegression | Recent) or kind in self.scores_alone:
                 parts[h.label] = self.by(kind)(part, x, one, other)
             elif kind == "Hypothesis":
                 parts[h.label] = self.alone(h, x, one, other)
@@ -250,13 +250,23 @@ class Explained(Watched):
         return found
 
     def by(self, kind):
-        own = {"Softmax": self.by_features, "ByteSoftmax": self.by_bytes}
+        own = {"Softmax": self.by_features, "ByteSoftmax": self.by_bytes, "RecentGaussian": self.by_recent}
         return own.get(kind) or functools.partial(self.by_model, self.scores_alone[kind])
 
     def by_model(self, model, _, x, one, other):
         prior, items = model._taken_apart(x, model._encode([x]), one, other)
         found = {key_of(item.attribute, item.value): item.log_odds for item in items}
         return defaultdict(float, found | {None: prior})
+
+    def by_recent(self, part, x, one, other):
+        """What each number changes in the joints, to the power."""
+        numbers, empty = self.oracle.numbers(x), part.joints({})
+        found = defaultdict(float, {None: empty[one] - empty[other]})
+        for name, value in numbers.items():
+            joints = part.joints({name: value})
+            found[name,] = joints[one] - joints[other] - found[None]
+        uncut = softmax(part.joints(numbers))[1]
+        return cut(found, part.u[one] - part.u[other], uncut[one] - uncut[other], part.power)
 
     def by_features(self, part, _, one, other):
         found = defaultdict(float, {None: part.bias[one] - part.bias[other]})
