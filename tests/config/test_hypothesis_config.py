@@ -144,6 +144,7 @@ OWN = {
     "pool": {"variance": "0.5", "calibrated": "true"},
     "one_dependence": {"prior_weight": "5.0", "max_attributes": "64"},
     "mondrian_forest": {"trees": "10"},
+    "recent_gaussian": {"half_life_events": "64"},
 }  # fmt: skip
 FOREIGN = [
     (kind, " or ".join(f'"{other}"' for other in OWN if key in OWN[other]), key, value)
@@ -177,8 +178,8 @@ def test_without_a_kind_a_hypothesis_is_naive_bayes(tmp_path):
 
 
 POOLED = (
-    'expected another hypothesis to pool, of kind "softmax", "byte_softmax", "one_dependence" or "mondrian_forest" '
-    "or with calibrated = true"
+    'expected another hypothesis to pool, of kind "softmax", "byte_softmax", "one_dependence", "mondrian_forest" '
+    'or "recent_gaussian" or with calibrated = true'
 )
 REFUSED = [
     (
@@ -186,9 +187,10 @@ REFUSED = [
         "hypotheses[2].first_bytes is 99; expected 2000, as hypotheses[0] has: all share what they read",
     ),
     ("[{kind='byte_softmax', first_bytes=3}]", "hypotheses[0].first_bytes is 3; expected an integer from 4 to 1048576"),
-    ("[{kind='forest'}]", 'hypotheses[0].kind is "forest"; expected "naive_bayes", "softmax", "byte_softmax", "pool", "one_dependence" or "mondrian_forest"'),
+    ("[{kind='forest'}]", 'hypotheses[0].kind is "forest"; expected "naive_bayes", "softmax", "byte_softmax", "pool", "one_dependence", "mondrian_forest" or "recent_gaussian"'),
     ("[{kind='softmax', rate=0}]", "hypotheses[0].rate is 0; expected a finite number above 0"),
     ("[{kind='softmax', rate=inf}]", "hypotheses[0].rate is inf; expected a finite number above 0"),
+    ("[{kind='recent_gaussian', half_life_events=0}]", "hypotheses[0].half_life_events is 0; expected an integer from 1 to 1000000000"),
     ("[{kind='softmax', pairs=1}]", "hypotheses[0].pairs is 1; expected true or false"),
     ("[{kind='softmax', weight=-1}]", "hypotheses[0].weight is -1; expected a finite number of 0 or more"),
     ("[{weight=0}, {kind='softmax', weight=0}]", "hypotheses[0].weight is 0.0; expected a weight above 0 for at least one of the hypotheses"),

@@ -96,6 +96,7 @@ def _variants(config: Config) -> Iterator[tuple[str, Config]]:
         ("without byte softmax", [h for h in whole if h.kind != "byte_softmax"]),
         ("without one dependence", [h for h in whole if h.kind != "one_dependence"]),
         ("without forests", [h for h in whole if h.kind != "mondrian_forest"]),
+        ("without recent Gaussians", [h for h in whole if h.kind != "recent_gaussian"]),
         ("without pools", [h for h in whole if h.kind != "pool"]),
         ("without calibrated pools", [h for h in whole if h.kind != "pool" or not h.calibrated]),
         ("without calibrated naive Bayes", [h for h in whole if h.kind != "naive_bayes" or not h.calibrated]),
