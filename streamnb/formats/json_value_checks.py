@@ -174,7 +174,11 @@ def undeclared(value: Any, keys: Keys) -> str | float | bool:
     """Return a string or boolean as it is, a number as a double."""
     if type(value) is str or type(value) is bool:
         return value
-    if type(value) is dict or type(value) is list:
+    if type(value) is dict:
+        refuse(
+            "wrong-type", keys, f"expected {_SCALAR}, found an object; `streamnb init` declares its values"
+        )
+    if type(value) is list:
         refuse_type(value, _SCALAR, keys)
     return number(value, keys)
 

@@ -43,11 +43,11 @@ def svmlight_events(source: EventSource) -> Iterator[bytes]:
         body = line.partition(b"#")[0].strip()
         if not body:
             continue
-        label, _, rest = body.partition(b" ")
-        weight = b""
+        label, rest = (*body.split(None, 1), b"")[:2]
+        written, weight = body, b""
         if b":" in label and weights.are_read(label):
             label, _, weight = label.partition(b":")
-            body = b"%b %b" % (label, rest)
+            written = b"%b %b" % (label, rest)
         pairs = _plain_pairs(rest)
         if pairs is not None and not weight and _LABEL.fullmatch(label) and label != b"-0":
             name = label.decode()
@@ -57,7 +57,7 @@ def svmlight_events(source: EventSource) -> Iterator[bytes]:
             )  # fmt: skip
             continue
         try:
-            record = _event(body.decode(errors="surrogateescape")) | weights.field(weight)
+            record = _event(written.decode(errors="surrogateescape")) | weights.field(weight)
         except ValueError as error:
             yield source.faulty("svmlight", error, body)
         else:

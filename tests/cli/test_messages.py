@@ -51,6 +51,15 @@ def test_dead_letters_of_an_evaluation_say_what_was_expected_and_found(told, tmp
     assert [(one["count"], one["detail"]) for one in found] == [(20, detail)]
 
 
+def test_an_object_among_the_features_is_refused_with_the_command_that_declares_its_values(told, tmp_path):
+    (tmp_path / "e.jsonl").write_text(lines(20, text=None, features=lambda i: {"user": {"age": i % 2}}))
+    detail = "found an object; `streamnb init` declares its values"
+    assert detail in told("evaluate", "e.jsonl")[1]
+    assert told("init", "e.jsonl")[0] == 0
+    code, out, _ = told("evaluate", "e.jsonl", "--config", "streamnb.toml", "--json")
+    assert (code, json.loads(out)["learned"]) == (0, 20)
+
+
 def test_a_detail_is_left_out_where_what_is_kept_of_a_record_shows_another_fault(told, tmp_path):
     (tmp_path / "e.jsonl").write_text(lines(20) + lines(1, text="x" * 3000))
     flags = ["--set", "events.max_bytes=2000B", "--set", "events.letter_bytes=1000B"]

@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
@@ -71,11 +71,12 @@ tokens = st.sampled_from(["1", "+1", "-1", "0", "01", "1.0", ".5", "1.", "1e2", 
 
 
 @given(line=st.lists(tokens, min_size=1, max_size=5).map(" ".join), blanks=st.sampled_from([" ", "  ", "\t"]))
+@example(line="1 3:1 4:1e-3", blanks="\t")
 def test_a_line_is_read_as_scikit_learn_does_or_not_at_all(place, line, blanks):
     text = line.replace(" ", blanks)
     events = rows_of(place / "odd.svm", text + "\n")
     try:
-        matrix, (target,), (query,) = load_svmlight_file(
+        matrix, (target,), queries = load_svmlight_file(
             io.BytesIO(text.encode() + b"\n"), n_features=100, zero_based=True, query_id=True
         )
     except (ValueError, OverflowError):
@@ -88,7 +89,7 @@ def test_a_line_is_read_as_scikit_learn_does_or_not_at_all(place, line, blanks):
         return
     assert {int(k): v for k, v in events[0]["features"].items()} == pairs
     assert events[0].get("label") == name_text(float(target))
-    assert events[0].get("qid", "0") == str(query)
+    assert events[0].get("qid") == (str(queries[0]) if "qid" in line else None)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,8 @@ def test_a_line_is_read_as_scikit_learn_does_or_not_at_all(place, line, blanks):
         ("1 3:0.5 7:2", {"features": {"3": 0.5, "7": 2}, "label": "1"}),
         ("+1 7:2 3:.5 # id 7", {"features": {"3": 0.5, "7": 2}, "label": "1"}),
         ("spam 3:1", {"features": {"3": 1}, "label": "spam"}),
+        ("1\t3:0.5\t 7:2", {"features": {"3": 0.5, "7": 2}, "label": "1"}),
+        ("spam\t3:0.5", {"features": {"3": 0.5}, "label": "spam"}),
         ("3:1", {"features": {"3": 1}}),
         ("-1", {"features": {}, "label": "-1"}),
         ("2 qid:4 1:1", {"features": {"1": 1}, "label": "2", "qid": "4"}),
@@ -111,7 +114,7 @@ def test_notations_of_svmlight(place, line, event):
     ("lines", "events"),
     [
         (["1:0.5 1:2", "0:2 3:1"], [("1", 0.5), ("0", 2)]),
-        (["1:0.5 3:2", "4:2 3:1"], [("1", 0.5), ("4", 2)]),
+        (["1:0.5\t3:2", "4:2  3:1"], [("1", 0.5), ("4", 2)]),
         (["+1:2 qid:4 3:2", "-1:0 3:1"], [("1", 2), ("-1", 0)]),
         (["1 3:2", "-1:0.5 3:1", "2:1 3:1"], [("1", None), ("-1", 0.5), (None, None)]),
     ],
@@ -142,6 +145,7 @@ def test_pairs_that_may_be_labels_with_weights_are_noted(place):
         ("svm", "1 3:1 3:2", "index 3 occurs twice"),
         ("svm", "1 3:1 03:2", "index 3 occurs twice"),
         ("svm", "1 a:1", "'a:1' is not INDEX:VALUE"),
+        ("svm", "spam:0.5 x:1", "'x:1' is not INDEX:VALUE"),
         ("svm", "1 3:x", "'x' is not a finite number"),
         ("svm", "1 3:1e999", "'1e999' is not a finite number"),
         ("vw", "1,2 | a", "'1,2' is several labels"),

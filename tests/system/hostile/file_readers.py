@@ -7,10 +7,11 @@ import gzip
 import io
 import json
 import lzma
+import random
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,10 +20,11 @@ from pyarrow import feather, ipc, parquet
 
 from streamnb.errors import MalformedEvent, StreamnbError
 from streamnb.evaluation.data_quality import DataQuality
+from streamnb.evaluation.input_files import settled_files
 from streamnb.formats.codec import decode_event
-from streamnb.formats.event_columns import CsvColumns
+from streamnb.formats.event_columns import CsvColumns, ignore_note
 from streamnb.formats.event_files import open_counted
-from streamnb.formats.event_formats import FORMATS
+from streamnb.formats.event_formats import FORMAT_NAMES, FORMATS
 from streamnb.formats.event_schema import EventSchema
 
 _MOST = 20_000  # events of one file
@@ -42,6 +44,31 @@ _READ = CsvColumns(
     makes_ids=True, leaves_out_dates=True, flat=frozenset(("id", "label", "ts", "text", "features"))
 )
 _WAYS = (_READ, CsvColumns(has_content_ids=True, must_have_label=True, label="class"))
+_OPTIONS = {
+    "format": ["", "", *FORMAT_NAMES],
+    "id": ["id", "x", "c1", None],
+    "label": ["label", "class", "c", "c2"],
+    "text": ["text", "s", "c", None],
+    "ts": ["ts", "when", "x"],
+    "delimiter": ["", "", ",", ";", "\t", "|", " ", ", "],
+    "quote": ["", "", '"', "'"],
+    "quoting": [None, None, True, False],
+    "has_header": [None, None, True, False],
+    "skipped": [None, None, 0, 1, 3],
+    "comment": ["", "", "#", "%"],
+    "decimal": ["", "", ".", ","],
+    "thousands": ["", "", " ", "'"],
+    "missing": [("",), ("", "NA", "?"), ("", "0", "-9")],
+    "encoding": ["", "", "", "latin-1", "cp1252", "utf-16", "utf-16-le", "shift_jis"],
+    "member": ["", "", "a.csv", "spam/1.eml"],
+    "strings": [frozenset(), frozenset(("x", "c"))],
+    "names": [frozenset(), frozenset(("x", "c"))],
+    "labels": [frozenset(), frozenset("c")],
+    "numbers": [frozenset(), frozenset(("c", "when"))],
+    "must_have_label": [False, True],
+    "has_weights": [False, True],
+    "has_content_ids": [False, True],
+}
 _COMPRESSED = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstandard.compress}
 
 _ARFF = """% title
@@ -172,11 +199,14 @@ def file_readers(folder: Path) -> dict[str, tuple[Callable[[bytes], object], lis
     found = {}
     for form in FORMATS:
         files = [one.encode() if isinstance(one, str) else one for one in _files()[form.name]]
-        found[f"{form.name} files"] = (_reader(form.name, form.suffixes, folder), files)
+        found[f"{form.name} files"] = (_reader(form.name, form.suffixes, folder, files), files)
     return found
 
 
-def _reader(name: str, suffixes: tuple[str, ...], folder: Path) -> Callable[[bytes], object]:
+def _reader(
+    name: str, suffixes: tuple[str, ...], folder: Path, files: list[bytes]
+) -> Callable[[bytes], object]:
+    """Return a function that reads bytes as a file, alone and with a valid one, with options drawn by them."""
     suffix = suffixes[0] if suffixes else ""
     path = folder / f"{name}{suffix}"
     if name == "mails":
@@ -184,23 +214,33 @@ def _reader(name: str, suffixes: tuple[str, ...], folder: Path) -> Callable[[byt
     if name == "trec":
         for n in range(3):
             (folder / f"inmail.{n}").write_text(_MAIL)
+    other = folder / f"other{suffix}"
+    if files and name != "mails":
+        other.write_bytes(files[0])
 
     def read(raw: bytes) -> None:
         (path / "1" if name == "mails" else path).write_bytes(raw)
-        for columns in (*_WAYS, CsvColumns(format=name)):
+        draw = random.Random(raw)
+        drawn = CsvColumns(**{option: draw.choice(values) for option, values in _OPTIONS.items()})
+        for columns in (*_WAYS, CsvColumns(format=name), drawn):
+            with suppress(StreamnbError), open_counted(path, columns) as events:
+                _look_at(events)
+        if other.exists():
+            both = draw.sample([str(path), str(other)], 2)
             with suppress(StreamnbError):
-                _read_all(path, columns)
+                _look_at(
+                    chain.from_iterable(settled_files(both, draw.choice([_READ, drawn]), ignore_note)[1])
+                )
 
     return read
 
 
-def _read_all(path: Path, columns: CsvColumns) -> None:
+def _look_at(events: Iterable[bytes]) -> None:
     odd = DataQuality(_SCHEMA, counts_refusals=True)
-    with open_counted(path, columns) as events:
-        for n, raw in enumerate(islice(events, _MOST)):
-            if n < _LOOKED_AT:
-                odd.look(raw)
-            else:
-                with suppress(MalformedEvent):
-                    decode_event(raw, _SCHEMA)
+    for n, raw in enumerate(islice(events, _MOST)):
+        if n < _LOOKED_AT:
+            odd.look(raw)
+        else:
+            with suppress(MalformedEvent):
+                decode_event(raw, _SCHEMA)
     odd.news(is_over=True)

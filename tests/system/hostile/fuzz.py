@@ -1,4 +1,4 @@
-"""Whatever bytes come, a reader gives a value or an error of its own, in a second, and a learner goes on.
+"""Whatever bytes come, a reader gives a value or an error of its own, in seconds and some memory, and a learner goes on.
 
 python -m tests.system.hostile.fuzz [SECONDS] [SEED] [READER ...] gives each reader its share of the time, over and over.
 What made one fail is printed as a line for CORPUS, where it stays as a case of the tests.
@@ -38,6 +38,7 @@ CORPUS: list[tuple[str, bytes]] = [
 ]
 """(name of the reader, bytes) of what was found once."""
 _SLOWEST = 5.0  # seconds for one
+_LARGEST = 256  # MB that one may add to the most that the process has used
 _CHECKSUM = 32  # bytes
 _FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
 _ODD = [
@@ -118,6 +119,11 @@ def _configuration(raw: bytes) -> None:
         configuration.load(Path(file.name), {}, [])
 
 
+def peak_memory() -> float:
+    """Return the most MB that the process has used."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def readers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
     """Name -> what reads bytes, and bytes that it can read."""
     return _record_readers() | file_readers(Path(_FOLDER.name))
@@ -160,7 +166,7 @@ def fuzz(
             while time.monotonic() < began + 0.2:
                 raw = mutated(rng, rng.choice(known), everything)
                 counts[name] += 1
-                started = time.process_time()
+                started, used = time.process_time(), peak_memory()
                 try:
                     read(raw)
                 except StreamnbError:
@@ -171,6 +177,8 @@ def fuzz(
                     counts[name] > 1 and time.process_time() - started > _SLOWEST
                 ):  # kernels are compiled at first
                     found.append((name, raw, "it took too long"))
+                if counts[name] > 1 and peak_memory() - used > _LARGEST:
+                    found.append((name, raw, "it took too much memory"))
     sys.stdout.write(", ".join(f"{n:,} {name}" for name, n in counts.items()) + "\n")
     return found
 
@@ -180,5 +188,5 @@ if __name__ == "__main__":
     failed = fuzz(*given[:1] or [900], *given[1:] or [random.SystemRandom().randrange(10**6)], sys.argv[3:])
     for name, raw, error in failed[:20]:
         sys.stdout.write(f"    ({name!r}, {raw!r}),  # {error!r}\n")
-    sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB at most\n")
+    sys.stdout.write(f"{peak_memory():,.0f} MB at most\n")
     sys.exit(bool(failed))

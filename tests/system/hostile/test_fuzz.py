@@ -32,3 +32,13 @@ def test_a_reader_that_raises_something_else_is_found(monkeypatch):
 
     monkeypatch.setattr(fuzz, "readers", lambda: {"broken": (read, [b"seed"])})
     assert {type(error) for _, _, error in fuzz.fuzz(0.1, seed=1)} == {KeyError}
+
+
+def test_a_reader_that_takes_memory_is_found(monkeypatch):
+    """Negative control."""
+    used = [0.0]
+    monkeypatch.setattr(
+        fuzz, "readers", lambda: {"large": (lambda _: used.append(used[-1] + 300), [b"seed"])}
+    )
+    monkeypatch.setattr(fuzz, "peak_memory", lambda: used[-1])
+    assert {why for _, _, why in fuzz.fuzz(0.1, seed=1)} == {"it took too much memory"}
