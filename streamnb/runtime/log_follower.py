@@ -6,7 +6,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from contextlib import closing, contextmanager, suppress
 from typing import ClassVar, TypeVar
@@ -173,18 +173,23 @@ class LogThread:
 
     def answer(self, work: Callable[[Log], T]) -> T:
         """Return what `work` returns for the log. Raises StreamnbError, and Unavailable if it is late."""
+        try:
+            return self.submit(work).result(self._seconds)
+        except LateError:
+            raise Unavailable(
+                "the log does not answer: look at what you change before you repeat it"
+            ) from None
+
+    def submit(self, work: Callable[[Log], T]) -> Future[T]:
+        """Return the future result of `work`. Raises Unavailable if the server stops."""
 
         def run() -> T:
             with self._log.opened() as log:
                 return work(log)
 
         try:
-            return self._thread.submit(run).result(self._seconds)
-        except LateError:
-            raise Unavailable(
-                "the log does not answer: look at what you change before you repeat it"
-            ) from None
-        except RuntimeError as error:  # the server stops
+            return self._thread.submit(run)
+        except RuntimeError as error:
             raise Unavailable("the server stops") from error
 
     def close(self) -> None:

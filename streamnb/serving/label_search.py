@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import OrderedDict
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as LateError
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -15,7 +18,8 @@ from streamnb.errors import MalformedEvent, OutOfRange
 from streamnb.queries.resolved_labels import ResolvedLabels
 from streamnb.runtime.log_follower import LogThread
 
-_STEP_SECONDS, _ANSWER_SECONDS = 0.5, 5.0
+_STEP_SECONDS, _ANSWER_SECONDS = 0.5, 0.05
+_MOST_TOLD = 0.99  # share of a search that continues
 _MOST_SEARCHES, _AT_ONCE = 20, 1000
 
 
@@ -43,16 +47,21 @@ class SearchedLabels(NamedTuple):
 
 
 class _Search:
-    """One search: the labels found, and the next offset of each partition."""
+    """One search: the labels found, the next offset of each partition, and the step that runs or ran last."""
 
     def __init__(self, config: Config) -> None:
         self.labels = ResolvedLabels(config)
         self.next: dict[Partition, int] = {}
         self.is_whole = True
+        self.share = 0.0
+        self.step: Future[SearchedLabels] | None = None
 
 
 class LabelSearch:
     """Searches of the newest ids, each of which continues at its last offset.
+
+    Invariant: one thread searches, and each search has at most one step that waits or runs. So a request is
+    answered as fast for a long topic as for a short one.
 
     Args:
         config: the learner's configuration, with a topic of labels.
@@ -61,21 +70,33 @@ class LabelSearch:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._log = LogThread(config, "labelsearch", _ANSWER_SECONDS)
+        self._lock = threading.Lock()
         self._searches: OrderedDict[str, _Search] = OrderedDict()
 
     def find(self, event_id: str) -> SearchedLabels:
-        """Search for at most half a second, and return what is known. Raises StreamnbError."""
-        return self._log.answer(lambda log: self._find(log, event_id))
+        """Continue the search for half a second, and return its result, without labels if it takes longer.
+
+        Raises StreamnbError.
+        """
+        with self._lock:
+            search = self._searches.setdefault(event_id, _Search(self._config))
+            self._searches.move_to_end(event_id)
+            if len(self._searches) > _MOST_SEARCHES:
+                self._searches.popitem(last=False)
+            if search.step is None or search.step.done():
+                search.step = self._log.submit(lambda log: self._find(log, event_id, search))
+            step = search.step
+        try:
+            return step.result(_ANSWER_SECONDS)
+        except LateError:
+            share = min(search.share, _MOST_TOLD)
+            return SearchedLabels(ResolvedLabels(self._config), share, is_whole=False)
 
     def close(self) -> None:
         """Search no more."""
         self._log.close()
 
-    def _find(self, log: Log, event_id: str) -> SearchedLabels:
-        search = self._searches.setdefault(event_id, _Search(self._config))
-        self._searches.move_to_end(event_id)
-        if len(self._searches) > _MOST_SEARCHES:
-            self._searches.popitem(last=False)
+    def _find(self, log: Log, event_id: str, search: _Search) -> SearchedLabels:
         deadline = time.monotonic() + _STEP_SECONDS
         n_read = n_records = 0
         for partition, (first, end) in log.offset_ranges(self._config.topics.labels).items():
@@ -85,7 +106,8 @@ class LabelSearch:
                 at = self._read(log, search, partition, at, event_id) or end
             search.next[partition] = at
             n_read, n_records = n_read + at - first, n_records + end - first
-        return SearchedLabels(search.labels, n_read / n_records if n_records else 1.0, search.is_whole)
+        search.share = n_read / n_records if n_records else 1.0
+        return SearchedLabels(search.labels, search.share, search.is_whole)
 
     def _read(self, log: Log, search: _Search, partition: Partition, at: int, event_id: str) -> int | None:
         """Read some records; return the next offset, None after the last record."""

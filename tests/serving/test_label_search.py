@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import closing
 
 import pytest
@@ -17,6 +18,12 @@ from streamnb.serving.live_views import PageViews
 from streamnb.serving.recent_records import RecentRecords
 from tests.serving.test_drift_windows import on_broker
 from tests.serving.test_live_page import NoModel, prediction, record
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Each answer waits for the end of its step."""
+    monkeypatch.setattr(label_search, "_ANSWER_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -82,6 +89,43 @@ def test_a_search_continues_where_it_ended_and_takes_labels_that_arrive(log, mon
         assert searching.find("m1").labels.label("m1", None) == "spam"
         write(log, {"id": "m1", "label": "ham"})
         assert searching.find("m1").labels.label("m1", None) == "ham"
+
+
+def test_requests_do_not_wait_for_a_long_search_and_do_not_add_up(log, monkeypatch):
+    monkeypatch.setattr(label_search, "_AT_ONCE", 1)
+    write(log, {"id": "m1", "label": "spam"}, {"id": "m1", "label": "ham"})
+    steps, waits, goes_on = [], threading.Event(), threading.Event()
+
+    class SlowSearch(LabelSearch):
+        def _find(self, *search):
+            steps.append(search)
+            return super()._find(*search)
+
+        def _read(self, log, search, *place):
+            if search.labels.mentions("m1"):
+                waits.set()
+                assert goes_on.wait(60.0)
+            return super()._read(log, search, *place)
+
+    with closing(SlowSearch(log.config)) as searching:
+        monkeypatch.setattr(label_search, "_ANSWER_SECONDS", 0.01)
+        searching.find("m1")
+        assert waits.wait(60.0)
+        for _ in range(3):
+            found = searching.find("m1")
+            assert found.share < 1.0
+            assert not found.labels.mentions("m1")  # a later record may change the label
+        monkeypatch.setattr(label_search, "_ANSWER_SECONDS", 60.0)
+        goes_on.set()
+        assert searching.find("m1").labels.label("m1", None) == "ham"
+        assert searching.find("m1").share == 1.0
+        n_whole = len(steps)
+        goes_on.clear()
+        write(log, {"id": "m1", "label": "eggs"})
+        monkeypatch.setattr(label_search, "_ANSWER_SECONDS", 0.01)
+        assert searching.find("m1").share < 1.0
+        goes_on.set()
+    assert n_whole <= 3
 
 
 def test_a_source_that_was_withdrawn_and_records_of_other_programs_count_as_for_the_learner(log):
