@@ -1,9 +1,11 @@
 """The live page next to long topics: first answers, memory, and the time of each view by the number of records.
 
-A learner learns some events, and goes. Records like its own are then appended, until there are so many of each:
+A learner learns some events, and goes. That many records like its own are then appended to each topic. The newest
+10,000 have the same content in each log: every second prediction has the label of its event, and every third one a
+separate label.
 
-python -m tests.benchmarks.long_topics kafka [RECORDS]          on a broker of its own; 10,000,000
-python -m tests.benchmarks.long_topics sqlite [RECORDS ...]     on embedded logs; 10,000 and 10,000,000, with ratios
+python -m tests.benchmarks.long_topics kafka [RECORDS ...]      on brokers of their own
+python -m tests.benchmarks.long_topics sqlite [RECORDS ...]     on embedded logs; 10,000 and 10,000,000
 """
 
 # ruff: noqa: T201 - printing is what this program does
@@ -19,7 +21,8 @@ import statistics
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -32,6 +35,8 @@ from tests.brokers.cluster import Cluster
 from tests.support.fed import Programs, until_ready, write_events
 
 LEARNED = 5_000
+TEMPLATES = 20
+MOST_REPORTS = 1_000_000
 PATIENCE = 120
 SETTINGS = [
     *("--set", "topics.partitions=1"),
@@ -50,7 +55,7 @@ class OnKafka(Programs):
     def __init__(self, folder, address):
         super().__init__(folder)
         kept = f"snapshots.folder={folder / 'snapshots'}"
-        self.flags = ["--log", f"kafka://{address}", "--set", "http.listen=", "--set", kept, *SETTINGS]
+        self.flags = ["--log", f"kafka://{address}", "--set", kept, *SETTINGS]
 
 
 def fill(address, topic, records):
@@ -68,14 +73,19 @@ def fill(address, topic, records):
     print(f"{topic}: {n:,} more in {time.monotonic() - began:.0f} s", flush=True)
 
 
-def like(record, name, numbers, until):
-    """Records that differ from one by a value and by their times, which end at `until`, and these times."""
+def form_of(record, name):
+    """Return a record as bytes to format with a number and a time."""
     holes = {name: "a hole"} | ({"ts": 0.125} if "ts" in record else {})
     parts = json.dumps(record | holes).replace('"a hole"', '"%d"' if isinstance(record[name], str) else "%d")
-    form, n = parts.replace("%", "%%").replace("%%d", "%d").replace("0.125", "%.3f").encode(), len(numbers)
+    return parts.replace("%", "%%").replace("%%d", "%d").replace("0.125", "%.3f").encode()
+
+
+def like(records, name, numbers, until):
+    """Records that differ from some by a value and by their times, which end at `until`, and these times."""
+    forms, n = [(form_of(one, name), "ts" in one) for one in records], len(numbers)
     for at, number in enumerate(numbers):
-        ts = until - SPAN * (n - at) / n
-        yield (form % (number, ts) if "ts" in record else form % number), ts
+        ts, (form, has_time) = until - SPAN * (n - at) / n, forms[number % len(forms)]
+        yield (form % (number, ts) if has_time else form % number), ts
 
 
 def memory(program, what):
@@ -105,21 +115,36 @@ def fill_file(path, topic, records):
 
 
 def learn(programs):
-    """Learn some events; return a record of each topic, with the field that numbers it."""
+    """Learn some events; return records of each topic, with the field that numbers them."""
     path = programs.folder / "events.jsonl"
     programs.run("topics", "create")
     write_events(path, LEARNED)
     programs.run("replay", str(path))
     programs.run("run", "--until-end")
-    last = {name: programs.run("read", name).stdout.splitlines()[-1] for name in ("predictions", "metrics")}
-    event = json.loads(path.read_text().splitlines()[-1])
+
+    def newest(topic, n):
+        return [json.loads(one) for one in programs.run("read", topic).stdout.splitlines()[-n:]]
+
+    predictions = newest("predictions", TEMPLATES)
+    for one in predictions[1::2]:
+        del one["truth"]
     return {
-        "events": (event, "id"),
-        "predictions": (json.loads(last["predictions"]), "id"),
-        "metrics": (json.loads(last["metrics"]), "events"),
-        "labels": ({"id": "", "label": "spam", "source": "desk"}, "id"),
-        "dead-letters": ({"id": ""}, "id"),
+        "events": ([json.loads(one) for one in path.read_text().splitlines()[-TEMPLATES:]], "id"),
+        "predictions": (predictions, "id"),
+        "metrics": (newest("metrics", 1), "events"),
+        "labels": ([{"id": "", "label": "spam", "source": "desk"}], "id"),
+        "dead-letters": ([{"id": ""}], "id"),
     }
+
+
+def lengthen(programs, fill, n):
+    """Learn, and append records to each topic."""
+    end = LEARNED + n
+    for topic, (records, name) in learn(programs).items():
+        numbers = range(LEARNED, end, max(1, n // MOST_REPORTS) if topic == "metrics" else 1)
+        if topic == "labels":
+            numbers = range(end - 3 * n, end, 3)
+        fill(topic, like(records, name, numbers, time.time()))
 
 
 class WatchedPage:
@@ -127,12 +152,12 @@ class WatchedPage:
 
     Args:
         programs: its log.
-        name: of the log.
+        n: records that were appended to each of its topics.
     """
 
-    def __init__(self, programs, name):
+    def __init__(self, programs, n):
         began = time.monotonic()
-        self.name = name
+        self.name, self.last = f"{n:,}", LEARNED + n - 1
         self.program, self.port = programs.answering("dashboard", path="/page/page.css")
         until_ready(self.port, "/page/page.css")
         self.report(f"answers after {time.monotonic() - began:.1f} s, {memory(self.program, 'VmRSS')} MiB")
@@ -147,6 +172,7 @@ class WatchedPage:
 
     def shown(self, view):
         """What a view shows, and the seconds until then."""
+        view = view.replace("LAST", str(self.last))
         began = time.monotonic()
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as connection:
             connection.request("GET", f"/page/{view}" if "?" in view else f"/page/{view}/live")
@@ -161,64 +187,65 @@ class WatchedPage:
         self.report(f"{what}: {time.monotonic() - first:.2f} s")
 
 
+EVENT = "events/live?id=LAST"
 VIEWS = [f"{name or 'overview'}/live?range=all" for name in TITLES] + [
     *(f"review?queue={queue}" for queue in QUEUES),
     "events/live?q=no-such-id",
+    "events/live?text=no-such-word",
+    EVENT,
+    "classes/live?class=spam",
 ]
-TURNS = 15
+TURNS = 41
 
 
 def compare(pages):
-    """Print the median time of each view by turns, and its ratio to the first page's."""
+    """Print the median time of each view by turns, and the ratio of the last page's to the first one's."""
     for page in pages:
         for view in VIEWS:
             page.report(f"{view}: first {page.shown(view)[1] * 1e3:.0f} ms")
+        page.until(EVENT, lambda made: "are searched for it" not in made, "an event's labels are found")
     for view in VIEWS:
         took = {page.name: [] for page in pages}
-        for _ in range(TURNS):
-            for page in pages:
+        for turn in range(TURNS):
+            for page in pages if turn % 2 else pages[::-1]:
                 took[page.name].append(page.shown(view)[1])
         medians = {name: 1e3 * statistics.median(found) for name, found in took.items()}
         told = ", ".join(f"{name} {found:.1f} ms" for name, found in medians.items())
-        of_first = next(iter(medians.values()))
-        print(f"{view}: {told}; ratio {max(medians.values()) / of_first:.2f}", flush=True)
+        print(f"{view}: {told}; ratio {medians[pages[-1].name] / medians[pages[0].name]:.2f}", flush=True)
     for page in pages:
         page.report(f"{memory(page.program, 'VmRSS')} MiB, {memory(page.program, 'VmHWM')} MiB at most")
 
 
-def on_kafka(folder, n):
+@contextmanager
+def on_kafka(folder):
+    """Programs on a broker of their own, and the function that appends to a topic."""
     cluster = Cluster(folder / "cluster").start()
     try:
         with closing(OnKafka(folder, cluster.address)) as programs:
-            for topic, (record, name) in learn(programs).items():
-                more = range(LEARNED * (topic not in {"labels", "dead-letters"}), n)
-                fill(cluster.address, topic, like(record, name, more, time.time()))
-            compare([WatchedPage(programs, f"{n:,}")])
+            yield programs, partial(fill, cluster.address)
     finally:
         cluster.stop()
 
 
-def on_files(folder, sizes):
-    with ExitStack() as stack:
-        pages = []
-        for n in sizes:
-            own = folder / str(n)
-            own.mkdir()
-            programs = stack.enter_context(closing(Programs(own, *SETTINGS)))
-            for topic, (record, name) in learn(programs).items():
-                more = range(LEARNED * (topic not in {"labels", "dead-letters"}), n)
-                fill_file(own / "log.db", topic, like(record, name, more, time.time()))
-            pages.append(WatchedPage(programs, f"{n:,}"))
-        compare(pages)
+@contextmanager
+def on_file(folder):
+    """Programs on an embedded log of their own, and the function that appends to a topic."""
+    with closing(Programs(folder, *SETTINGS)) as programs:
+        yield programs, partial(fill_file, folder / "log.db")
 
 
 def main():
-    log, sizes = sys.argv[1], [int(one) for one in sys.argv[2:]]
-    with tempfile.TemporaryDirectory() as scratch:
-        if log == "kafka":
-            on_kafka(Path(scratch), *(sizes or [10_000_000]))
-        else:
-            on_files(Path(scratch), sizes or [10_000, 10_000_000])
+    log, sizes = sys.argv[1], [int(one) for one in sys.argv[2:]] or [10_000, 10_000_000]
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        pages = []
+        for n in sizes:
+            folder = Path(scratch) / str(n)
+            folder.mkdir()
+            opened = on_kafka(folder) if log == "kafka" else on_file(folder)
+            programs, fill_topic = stack.enter_context(opened)
+            lengthen(programs, fill_topic, n)
+            pages.append(WatchedPage(programs, n))
+        compare(pages)
 
 
 if __name__ == "__main__":
