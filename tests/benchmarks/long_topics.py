@@ -37,7 +37,7 @@ from tests.support.fed import Programs, until_ready, write_events
 LEARNED = 5_000
 TEMPLATES = 20
 MOST_REPORTS = 1_000_000
-PATIENCE = 120
+PATIENCE = 600
 SETTINGS = [
     *("--set", "topics.partitions=1"),
     *("--set", "topics.replication=1"),
