@@ -33,7 +33,7 @@ from streamnb.models.mixture.hypothesis_kinds import (
     _reading,
     naive_part,
 )
-from streamnb.models.mixture.recent_gaussians import RecentArrays, RecentGaussians
+from streamnb.models.mixture.recent_gaussians import RECENT_MEMORY, RecentArrays, RecentGaussians
 from streamnb.models.softmax.byte_ngram_table import ByteNgramArrays, ByteNgramTable
 from streamnb.models.softmax.feature_extraction import ExtractedFeatures, ExtractionContext, expected_context
 from streamnb.models.softmax.feature_table import FeatureTable, FeatureTableArrays
@@ -288,9 +288,16 @@ class AdaptiveState(Growable):
         plan: of the hypotheses.
         memory: of the features, bytes.
         runs_memory: of byte n-grams; None is an eighth of `memory`.
+        recent_memory: of recent Gaussians, bytes.
     """
 
-    def __init__(self, plan: HypothesisPlan, memory: int, runs_memory: ByteNgramMemory | None = None) -> None:
+    def __init__(
+        self,
+        plan: HypothesisPlan,
+        memory: int,
+        runs_memory: ByteNgramMemory | None = None,
+        recent_memory: int = RECENT_MEMORY,
+    ) -> None:
         self.pin = PinnedArrays()
         self._plan = plan
         M, P, opinions = plan.rates.size, plan.variances.size, plan.opinions.size
@@ -305,7 +312,7 @@ class AdaptiveState(Growable):
         self._pool_bias = np.zeros((P, 2, 0))
         calibrated = int(np.count_nonzero(plan.kind == CALIBRATED_POOL))
         self._confidence = np.zeros((calibrated, CONFIDENCES, 2), dtype=np.int64)
-        self.recent = RecentGaussians(plan.half_lives)
+        self.recent = RecentGaussians(plan.half_lives, recent_memory)
 
     @property
     def is_needed(self) -> bool:

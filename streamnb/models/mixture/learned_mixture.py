@@ -23,6 +23,7 @@ from streamnb.models.mixture.hypothesis_parameters import (
     naive_parameters,
 )
 from streamnb.models.mixture.one_dependence_hypotheses import OneDependenceOpinions
+from streamnb.models.mixture.recent_gaussians import RECENT_MEMORY
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.group_smoothing import ValueShares, extended
 from streamnb.models.naive_bayes.learned_counts import begin_copy
@@ -47,7 +48,7 @@ from streamnb.values.state_validation import count, named
 from streamnb.values.state_validation import state_errors as reading_state
 from streamnb.values.type_aliases import Array, Aside, State, concatenated
 
-_OF_FORESTS = 32
+_OF_FORESTS, _OF_RECENT = 32, 64
 _OF_PAIRS = 40  # share of a budget: with counts of values 1/32, which growth and a copy can triple
 _PREFIX = "posterior_"  # prefix of the posterior's arrays in a state
 _LEARNED = "learned_"  # prefix of the learners' arrays
@@ -105,6 +106,7 @@ class LearnedMixture(CountingModel):
         self._sources = sources_of(self._readings)
         self._statistics = SufficientStatistics(self._sources)
         self._runs_memory: ByteNgramMemory | None = None
+        self._recent_memory = RECENT_MEMORY
         self._pairs_memory: int | None = None
         self._forests_memory: int | None = None
         self._learners = AdaptiveState(self._plan, memory)
@@ -170,7 +172,7 @@ class LearnedMixture(CountingModel):
         """
         self._statistics.finish_copy()
         self._statistics.decayed.reset_adaptive()
-        self._learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
+        self._learners = AdaptiveState(self._plan, self.memory, self._runs_memory, self._recent_memory)
         self._forests = ForestOpinions(self.hypotheses, self._forests_memory)
 
     def copying(self, aside: Aside = concatenated, /) -> MixtureStateCopy:
@@ -203,7 +205,7 @@ class LearnedMixture(CountingModel):
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all state; return self. Raises ValueError for other hypotheses, and SnapshotError."""
-        learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
+        learners = AdaptiveState(self._plan, self.memory, self._runs_memory, self._recent_memory)
         dependence = OneDependenceOpinions(self.hypotheses, self._pairs_memory)
         forests = ForestOpinions(self.hypotheses, self._forests_memory)
         posterior, met = self._new_posterior(), 0
@@ -254,10 +256,11 @@ class LearnedMixture(CountingModel):
         )
 
     def keep_within(self, n_bytes: int) -> None:
-        """Bound the memory, with byte n-grams (an existing table keeps its size), pairs and forests."""
+        """Bound the memory, with byte n-grams (a table keeps its size), pairs, forests and recent moments."""
         super().keep_within(n_bytes)
         self._pairs_memory = n_bytes // _OF_PAIRS
         self._dependence.keep_within(self._pairs_memory)
+        self._recent_memory = self._learners.recent.memory = n_bytes // _OF_RECENT
         self._forests_memory = n_bytes // _OF_FORESTS
         self._forests.keep_within(self._forests_memory)
         if self._shares_with_runs and self.memory >= of_features(n_bytes):

@@ -33,6 +33,9 @@ from streamnb.values.type_aliases import Array
 
 MOST_FIELDS = 256
 """Numbers that are read: the first that are learned."""
+RECENT_MEMORY = 64 << 20
+"""Of the moments without a budget, bytes."""
+_CELL = 24  # bytes of n, mean and M2
 _EPOCH = 2.0**32
 _HEAVIEST = 2.0**96  # units, at the beginning of an epoch
 
@@ -116,10 +119,11 @@ class RecentGaussians(Growable):
 
     Args:
         half_lives: float64[R], learned events.
+        memory: of the moments, bytes: the latest numbers that do not fit for all classes are dropped.
     """
 
-    def __init__(self, half_lives: Floats) -> None:
-        R = half_lives.size
+    def __init__(self, half_lives: Floats, memory: int = RECENT_MEMORY) -> None:
+        R, self.memory = half_lives.size, memory
         growth = np.array([2.0 ** (1.0 / half_life) for half_life in half_lives.tolist()])
         self.tables = RecentArrays(
             growth, np.ones(R), np.zeros((R, 2)), *(np.zeros((R, 0, 2)) for _ in range(3))
@@ -131,11 +135,14 @@ class RecentGaussians(Growable):
         return sum(array.nbytes for array in self.tables)
 
     def reserve(self, fields: int, classes: int) -> None:
-        """Grow to these fields, at most `MOST_FIELDS`, and classes."""
-        tables = self.tables
-        R, fields = tables.worth.size, min(fields, MOST_FIELDS)
-        have = tables.n.shape
-        if fields > have[1] or classes > have[2]:
+        """Grow to these fields, at most `MOST_FIELDS`, and classes, and leave out fields that do not fit."""
+        R, have = self.tables.worth.size, self.tables.n.shape
+        most = min(MOST_FIELDS, self.memory // (_CELL * max(R, 1) * max(classes, have[2])))
+        if have[1] > most:
+            left = {name: getattr(self.tables, name)[:, :most].copy() for name in _OF_FIELDS}
+            self.tables = self.tables._replace(**left)
+        tables, fields = self.tables, min(fields, most)
+        if fields > tables.n.shape[1] or classes > have[2]:
             grown = {name: roomier(getattr(tables, name), R, fields, classes, times=1) for name in _OF_FIELDS}
             self.tables = tables._replace(classes=roomier(tables.classes, R, classes, times=1), **grown)
 

@@ -96,6 +96,30 @@ def test_numbers_beyond_the_most_are_not_read():
     assert model._learners.recent.tables.n.shape[1] == MOST_FIELDS
 
 
+def test_moments_stay_within_a_part_of_the_budget():
+    """Labels that come later take room from the latest numbers, for good; a restored model goes on with the same bits."""
+    made = BayesOptimalNB({}, SHORT, memory=1 << 20)
+    made.keep_within(1 << 20)
+    rows = [({f"n{f}": float(f * i % 7) for f in range(100)}, f"y{i % (2 + i // 10)}") for i in range(200)]
+    fields = []
+    for at, (x, y) in enumerate(rows):
+        made.predict_then_learn_many([x], [y])
+        tables = made._learners.recent.tables
+        assert tables.n.nbytes + tables.mean.nbytes + tables.M2.nbytes <= (1 << 20) // 64
+        fields.append(tables.n.shape[1])
+        if at == 100:
+            other = made.clone()
+            other.keep_within(1 << 20)
+            other.load_state(*made.state())
+        elif at > 100:
+            other.predict_then_learn_many([x], [y])
+    assert fields[0] == 100
+    assert fields == sorted(fields, reverse=True)
+    assert fields[-1] == (1 << 20) // 64 // (24 * 2 * len(made.classes))
+    states = [model.state()[1] for model in (made, other)]
+    assert all(states[1][name].tobytes() == array.tobytes() for name, array in states[0].items())
+
+
 @pytest.mark.parametrize("value", [0, 1_000_000_001, 2.5, True, None])
 def test_a_half_life_that_is_no_number_of_events_is_refused(value):
     with pytest.raises(ValueError, match="half_life_events"):
