@@ -137,7 +137,7 @@ class RecentGaussians(Growable):
     def reserve(self, fields: int, classes: int) -> None:
         """Grow to these fields, at most `MOST_FIELDS`, and classes, and leave out fields that do not fit."""
         R, have = self.tables.worth.size, self.tables.n.shape
-        most = min(MOST_FIELDS, self.memory // (_CELL * max(R, 1) * max(classes, have[2])))
+        most = min(MOST_FIELDS, self.memory // max(1, _CELL * R * max(classes, have[2])))
         if have[1] > most:
             left = {name: getattr(self.tables, name)[:, :most].copy() for name in _OF_FIELDS}
             self.tables = self.tables._replace(**left)
