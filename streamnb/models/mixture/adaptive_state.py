@@ -93,8 +93,8 @@ class HypothesisPlan(NamedTuple):
         readings, densities = naive_part(hypotheses), _densities(hypotheses)
         variances = list(dict.fromkeys(h.variance for h in hypotheses if isinstance(h, Pool)))
         n_estimators = sum(isinstance(h, OneDependence) for h in hypotheses)
-        half_lives = [h.half_life_events for h in hypotheses if isinstance(h, RecentGaussian)]
-        half_lives = list(dict.fromkeys(half_lives))
+        recent = [h.half_life_events for h in hypotheses if isinstance(h, RecentGaussian)]
+        half_lives = list(dict.fromkeys(recent))  # equal half-lives share moments
         kinds: list[int] = []
         index: list[int] = []
         number: list[int] = []
@@ -326,7 +326,7 @@ class AdaptiveState(Growable):
         return features + self.grams.n_bytes + self.recent.n_bytes
 
     def memory(self, classes: int) -> dict[str, MemoryComponent]:
-        """Return the memory use of features and byte n-grams, for `classes` classes."""
+        """Return the memory use of features, byte n-grams and recent moments, for `classes` classes."""
         features = {"features": self.features.memory(classes)} if self._plan.takes_features else {}
         runs = {"byte_runs": MemoryComponent(self.grams.n_bytes, 0)} if self._plan.byte_rates.size else {}
         recent = {"recent": MemoryComponent(self.recent.n_bytes, 0)} if self._plan.half_lives.size else {}

@@ -109,7 +109,7 @@ class LearnedMixture(CountingModel):
         self._recent_memory = RECENT_MEMORY
         self._pairs_memory: int | None = None
         self._forests_memory: int | None = None
-        self._learners = AdaptiveState(self._plan, memory)
+        self._learners = self._new_learners()
         self._dependence = OneDependenceOpinions(hypotheses)
         self._forests = ForestOpinions(hypotheses)
         self._posterior = self._new_posterior()
@@ -172,7 +172,7 @@ class LearnedMixture(CountingModel):
         """
         self._statistics.finish_copy()
         self._statistics.decayed.reset_adaptive()
-        self._learners = AdaptiveState(self._plan, self.memory, self._runs_memory, self._recent_memory)
+        self._learners = self._new_learners()
         self._forests = ForestOpinions(self.hypotheses, self._forests_memory)
 
     def copying(self, aside: Aside = concatenated, /) -> MixtureStateCopy:
@@ -205,7 +205,7 @@ class LearnedMixture(CountingModel):
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all state; return self. Raises ValueError for other hypotheses, and SnapshotError."""
-        learners = AdaptiveState(self._plan, self.memory, self._runs_memory, self._recent_memory)
+        learners = self._new_learners()
         dependence = OneDependenceOpinions(self.hypotheses, self._pairs_memory)
         forests = ForestOpinions(self.hypotheses, self._forests_memory)
         posterior, met = self._new_posterior(), 0
@@ -276,6 +276,9 @@ class LearnedMixture(CountingModel):
     @property
     def _shares_with_runs(self) -> bool:
         return bool(self._plan.takes_features and self._plan.byte_rates.size)
+
+    def _new_learners(self) -> AdaptiveState:
+        return AdaptiveState(self._plan, self.memory, self._runs_memory, self._recent_memory)
 
     def _new_posterior(self) -> SequentialPosterior:
         return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)

@@ -35,9 +35,9 @@ def numbers(seed, n, fields=3):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_each_probability_is_that_of_all_events_by_what_is_left_of_them(seed):
-    watched = Watched(SHORT, tolerance=1e-6)
+    watched, rng = Watched(SHORT, tolerance=1e-6), random.Random(seed)
     for x, y in numbers(seed, 150):
-        watched.meet(x, y, random.Random(seed).choice([1.0, 0.25, 3.0]))
+        watched.meet(x, y, rng.choice([1.0, 0.25, 3.0]))
     assert watched.model._learners.recent.tables.worth.max() < 2.0**32  # epochs ended
 
 
